@@ -1,0 +1,1 @@
+"""The metadata database: the only package that knows SQLAlchemy."""
