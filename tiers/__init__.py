@@ -1,0 +1,1 @@
+"""Bytes and what moves them."""

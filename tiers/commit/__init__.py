@@ -1,0 +1,1 @@
+"""Group commit, the commit log, recovery, snapshots, rebuild."""

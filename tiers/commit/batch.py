@@ -1,0 +1,150 @@
+"""Building one batch: decisions in the transaction, bytes in the staging buffer, then flush and commit."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from awscrt.checksums import crc64nvme
+
+from metadata.contract import Transaction, Writer
+from metadata.types import ChainHead, Extent
+from tiers.commit.contract import Mutation, Slot
+from tiers.commit.log import GENESIS, HEADER_BYTES, PAGE, BatchHeader, encode_header, encode_record, padded
+from tiers.commit.pack import OpenPack
+from tiers.commit.packs import PackSet
+from tiers.datapath import md5
+
+
+class Queued(Protocol):
+    """A mutation on its way; the builder fills in `result` or `error`."""
+
+    mutation: Mutation[Any]
+    result: Any
+    error: BaseException | None
+
+
+class _Section:
+    """The bodies of one batch that go to one tier's pack, laid out behind a header to come."""
+
+    def __init__(self, pack: OpenPack, packs: PackSet, tier: str) -> None:
+        self.pack = pack
+        self.staging = packs.staging(tier)
+        self.end = HEADER_BYTES
+
+    def extent_for(self, body: bytes, checksum: int) -> Extent:
+        return Extent(self.pack.blob_id, self.pack.end + self.end, len(body), checksum)
+
+    def add(self, body: bytes) -> None:
+        stop = self.end + len(body)
+        self.staging.room(stop)[self.end : stop] = body
+        self.end = stop
+
+    def finish(self, header: BatchHeader, record: bytes) -> memoryview:
+        """The whole batch, padded, in the staging buffer."""
+        stop = self.end + len(record)
+        size = padded(stop)
+        view = self.staging.room(size)
+        view[self.end : stop] = record
+        view[stop:size] = bytes(size - stop)
+        view[:HEADER_BYTES] = encode_header(header)
+        return view[:size]
+
+
+class BatchBuilder:
+    """Commits batches for one commit thread. After an exception the outcome of the batch is unknown to callers."""
+
+    def __init__(self, writer: Writer, packs: PackSet, clock: Callable[[], float], new_id: Callable[[], bytes]) -> None:
+        self._writer = writer
+        self._packs = packs
+        self._clock = clock
+        self._new_id = new_id
+        self.flushes = 0
+        self.body_bytes = 0
+
+    def commit(self, batch: Sequence[Queued]) -> None:
+        """Decide, flush and commit; fill in each result or error.
+
+        Errors: QuorumNotReached, MetadataUnavailable and bugs; then no mutation of the batch may be acknowledged.
+        """
+        _fill_etags(batch)
+        checksums = [crc64nvme(p.mutation.body) if p.mutation.body is not None else 0 for p in batch]
+        self._packs.rotate({p.mutation.tier for p in batch if p.mutation.body})
+        with self._writer.transaction() as transaction:
+            first = self._writer.next_sequence(len(batch) + 1, transaction.head.sequence)
+            transaction.prefetch(key for p in batch for key in p.mutation.reads())
+            sections: dict[str, _Section] = {}
+            now_ms = int(self._clock() * 1000)
+            self._packs.settle(transaction, now_ms)
+            for index, pending in enumerate(batch):
+                self._step(transaction, pending, Slot(first + index, now_ms, None), checksums[index], sections)
+            self._finish(transaction, first, first + len(batch), sections)
+
+    def _step(
+        self, transaction: Transaction, pending: Queued, slot: Slot, checksum: int, sections: dict[str, _Section]
+    ) -> None:
+        """Apply one mutation; only a mutation that stands leaves its body in the batch."""
+        mutation = pending.mutation
+        body, section = mutation.body, None
+        if body:
+            section = sections.get(mutation.tier)
+            if section is None:
+                section = sections[mutation.tier] = _Section(self._packs.get(mutation.tier), self._packs, mutation.tier)
+            slot = slot._replace(extent=section.extent_for(body, checksum))
+        transaction.begin_step()
+        try:
+            pending.result = mutation.apply(transaction, slot)
+        except Exception as error:  # noqa: BLE001  # whatever it is belongs to this mutation's caller alone
+            transaction.undo_step()
+            pending.error = error
+            return
+        if section is not None and body:
+            section.add(body)
+            self.body_bytes += len(body)
+
+    def _finish(self, transaction: Transaction, first: int, last: int, sections: dict[str, _Section]) -> None:
+        """Flush body batches of other tiers, then the commit batch, then commit the database."""
+        log_tier = self._packs.log_tier
+        head = ChainHead(0, last, self._new_id())
+        log = sections.pop(log_tier, None) or _Section(self._packs.get(log_tier), self._packs, log_tier)
+        used = [section for section in sections.values() if section.end > HEADER_BYTES]
+        changed = next(transaction.changes(), None) is not None
+        if not changed and not used and log.end == HEADER_BYTES:
+            transaction.commit(transaction.head)  # nothing for the log: at most cursors and leases changed
+            return
+        transaction.begin_step()
+        for section in (*used, log):
+            self._packs.advance(transaction, section.pack, last)
+        record = encode_record(transaction.changes())
+        for section in used:
+            self._append(section, head, transaction.head.batch_id, (first, last), b"")
+        self._append(log, head, transaction.head.batch_id, (first, last), record)
+        transaction.commit(head)
+        self._packs.committed()
+
+    def _append(
+        self, section: _Section, head: ChainHead, predecessor: bytes, sequences: tuple[int, int], record: bytes
+    ) -> None:
+        bodies = section.staging.view[HEADER_BYTES : section.end]
+        header = BatchHeader(
+            pack_id=section.pack.blob_id,
+            batch_id=head.batch_id,
+            predecessor_id=predecessor or GENESIS,
+            first_sequence=sequences[0],
+            last_sequence=sequences[1],
+            body_bytes=section.end - HEADER_BYTES,
+            record_bytes=len(record),
+            bodies_checksum=crc64nvme(bodies),
+            record_checksum=crc64nvme(record),
+            is_commit=bool(record),
+        )
+        batch = section.finish(header, record)
+        assert len(batch) % PAGE == 0
+        section.pack.append(batch)
+        self.flushes += 1
+
+
+def _fill_etags(batch: Sequence[Queued]) -> None:
+    """MD5 of the bodies that left it to the commit thread: side by side in vector lanes where there are enough."""
+    waiting = [p.mutation for p in batch if getattr(p.mutation, "needs_md5", False)]
+    if waiting:
+        for mutation, digest in zip(waiting, md5.many([m.body or b"" for m in waiting]), strict=True):
+            mutation.etag = digest.hex()  # type: ignore[attr-defined]  # the pair needs_md5 and etag go together

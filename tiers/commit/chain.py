@@ -1,0 +1,145 @@
+"""Finding the chain: which batches on the devices were committed, and in which order."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tiers.commit.log import GENESIS, Batch, ReadAt, read_record, read_whole, walk
+from tiers.commit.pack import pack_file_name
+from tiers.devices.contract import Area, Device, LogFile, OpenFile
+from tiers.devices.fleet import Fleet
+from tiers.errors import DeviceFailed, FragmentNotFound, LogGap
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class PackCopies:
+    """The copies of one pack that were found, by copy number; `close` closes their files."""
+
+    pack_id: bytes
+    devices: dict[int, Device] = field(default_factory=dict)
+    files: dict[int, OpenFile] = field(default_factory=dict)
+
+    def readers(self) -> list[ReadAt]:
+        """A positioned read of each copy; a copy that fails reads as empty."""
+        if not self.files:
+            for copy, device in sorted(self.devices.items()):
+                try:
+                    self.files[copy] = device.open(Area.PACKS, pack_file_name(self.pack_id, copy))
+                except (FragmentNotFound, DeviceFailed) as error:
+                    logger.warning("pack %s copy %d: %s", self.pack_id.hex(), copy, error)
+        return [_reader(file) for file in self.files.values()]
+
+    def record(self, batch: Batch) -> bytes | None:
+        """The record of a batch from any copy."""
+        return next((raw for read in self.readers() if (raw := read_record(read, batch)) is not None), None)
+
+    def whole(self, batch: Batch) -> bytes | None:
+        """All bytes of a batch from any copy on which header, bodies and record are intact."""
+        return next((raw for read in self.readers() if (raw := read_whole(read, batch)) is not None), None)
+
+    def restore(self, batch: Batch, raw: bytes) -> int:
+        """Write a batch to every copy that lacks it; the number of copies mended.
+
+        A batch that was never acknowledged may lie on one copy only; once it is taken over it must be as durable as
+        any other.
+        """
+        mended = 0
+        for copy, file in self.files.items():
+            if read_whole(_reader(file), batch) is None:
+                log: LogFile = self.devices[copy].reopen_log(pack_file_name(self.pack_id, copy))
+                try:
+                    log.append(batch.offset, memoryview(raw))
+                finally:
+                    log.close()
+                mended += 1
+        return mended
+
+    def close(self) -> None:
+        """Close the files; the copies can be read again afterwards."""
+        for file in self.files.values():
+            file.close()
+        self.files.clear()
+
+
+def _reader(file: OpenFile) -> ReadAt:
+    def read(offset: int, length: int) -> bytes:
+        buffer = bytearray(length)
+        try:
+            count = file.read_into(offset, memoryview(buffer))
+        except DeviceFailed as error:
+            logger.warning("pack read failed: %s", error)
+            return b""
+        return bytes(buffer[:count])
+
+    return read
+
+
+def find_packs(fleet: Fleet) -> dict[bytes, PackCopies]:
+    """Every pack of which any device holds a copy, by pack id. Files of other names are left alone."""
+    found: dict[bytes, PackCopies] = {}
+    for device_id in fleet.ids():
+        device = fleet.get(device_id)
+        assert device is not None
+        for file in device.survey(Area.PACKS):
+            name, _, copy = file.name.partition(".")
+            try:
+                pack_id, number = bytes.fromhex(name), int(copy)
+            except ValueError:
+                continue
+            if len(pack_id) == len(GENESIS):
+                found.setdefault(pack_id, PackCopies(pack_id)).devices[number] = device
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One commit batch and the pack that holds it."""
+
+    batch: Batch
+    copies: PackCopies
+
+
+def commit_batches(packs: Iterable[PackCopies], starts: Mapping[bytes, int]) -> Iterator[Link]:
+    """Commit batches of packs, each pack scanned from its start offset (0 unless given)."""
+    for copies in packs:
+        readers = copies.readers()
+        for batch in walk(copies.pack_id, readers, starts.get(copies.pack_id, 0)):
+            if batch.header.is_commit:
+                yield Link(batch, copies)
+        copies.close()
+
+
+def chain_after(links: Iterable[Link], *, head_sequence: int, head_id: bytes) -> list[Link]:
+    """The batches committed after the chain head (`head_id`, GENESIS or empty for none), oldest first.
+
+    The newest batch whose bodies are intact is the tip: the write lock spans flush and database commit, so only the
+    very last batch can have been torn, and a batch that did not commit is not the predecessor of a later one. From
+    the tip the chain is followed back by predecessor.
+    Errors: LogGap when a predecessor is missing on every copy.
+    """
+    newer = {link.batch.header.batch_id: link for link in links if link.batch.header.last_sequence > head_sequence}
+    tip = _tip(newer)
+    chain: list[Link] = []
+    wanted = head_id or GENESIS
+    at = tip.batch.header.batch_id if tip is not None else wanted
+    while at != wanted:
+        link = newer.get(at)
+        if link is None:
+            raise LogGap(
+                f"batch {at.hex()} is missing: {len(chain)} later batches continue it, the database ends at sequence"
+                f" {head_sequence}; bring its devices back, or rebuild from the newest snapshot that covers it"
+            )
+        chain.append(link)
+        at = link.batch.header.predecessor_id
+    chain.reverse()
+    return chain
+
+
+def _tip(links: dict[bytes, Link]) -> Link | None:
+    for link in sorted(links.values(), key=lambda link: link.batch.header.last_sequence, reverse=True):
+        if link.copies.whole(link.batch) is not None:
+            return link
+        logger.warning("batch %s is torn and was never acknowledged", link.batch.header.batch_id.hex())
+    return None

@@ -1,0 +1,1 @@
+"""Placement, streaming writes, verified reads."""

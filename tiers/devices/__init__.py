@@ -1,0 +1,1 @@
+"""Places for fragments and pack files, under one contract."""

@@ -1,0 +1,1 @@
+"""Layout arithmetic, the Reed-Solomon codec and the fragment format."""

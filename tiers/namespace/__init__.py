@@ -1,0 +1,1 @@
+"""Buckets, versions, listings and uploads: the only join of metadata and bytes for requests."""

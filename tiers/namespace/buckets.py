@@ -1,0 +1,73 @@
+"""Buckets and their documents."""
+
+from metadata.tables import BUCKET_DOCUMENT
+from metadata.types import Bucket, Versioning
+from tiers.errors import BucketNotFound
+from tiers.namespace.bucket_mutations import CreateBucket, DeleteBucket, SetDocument, SetVersioning
+from tiers.namespace.context import Context
+
+PAGE = 1000
+"""Buckets read at a time while listing."""
+
+
+class Buckets:
+    """The bucket service of a namespace."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def create(self, name: str, owner_id: str, region: str) -> Bucket:
+        """Create a bucket, versioning never enabled. Errors: BucketNameTaken."""
+        return await self._context.committer.submit(CreateBucket(self._context, name, owner_id=owner_id, region=region))
+
+    async def get(self, name: str) -> Bucket:
+        """The bucket with its counters as committed. Errors: BucketNotFound."""
+        bucket = await self._context.reader.find_bucket(name)
+        if bucket is None:
+            raise BucketNotFound(name)
+        return bucket
+
+    async def list(self, owner_id: str | None, prefix: str, after: str, limit: int) -> list[Bucket]:
+        """Up to `limit` buckets by name, after `after`, that begin with `prefix`; of one owner unless None."""
+        found: list[Bucket] = []
+        position = max(after, _before(prefix))
+        while len(found) < limit:
+            page = await self._context.reader.list_buckets(position, PAGE)
+            for bucket in page:
+                if bucket.name.startswith(prefix) and owner_id in (None, bucket.owner_id):
+                    found.append(bucket)
+            if len(page) < PAGE or (page[-1].name > prefix and not page[-1].name.startswith(prefix)):
+                break
+            position = page[-1].name
+        return found[:limit]
+
+    async def delete(self, name: str) -> None:
+        """Delete an empty bucket; its open uploads are aborted with it. Errors: BucketNotFound, BucketNotEmpty."""
+        await self._context.committer.submit(DeleteBucket(self._context, name))
+        self._context.bucket_ids.pop(name, None)
+
+    async def set_versioning(self, name: str, state: Versioning) -> Bucket:
+        """Enable or suspend versioning. Errors: BucketNotFound."""
+        return await self._context.committer.submit(SetVersioning(self._context, name, state))
+
+    async def put_document(self, name: str, kind: str, document: bytes) -> None:
+        """Store one configuration document as it is, replacing another of its kind. Errors: BucketNotFound."""
+        await self._context.committer.submit(SetDocument(self._context, name, kind, document))
+
+    async def get_document(self, name: str, kind: str) -> bytes | None:
+        """The document as put, None when there is none. Errors: BucketNotFound."""
+        bucket = await self.get(name)
+        row = await self._context.reader.get_row(BUCKET_DOCUMENT, (bucket.bucket_id, str(kind)))
+        return None if row is None else row.document
+
+    async def delete_document(self, name: str, kind: str) -> None:
+        """Remove a document; absent is fine. Errors: BucketNotFound."""
+        await self._context.committer.submit(SetDocument(self._context, name, kind, None))
+
+
+def _before(prefix: str) -> str:
+    """A name below every name that begins with `prefix`, and above nearly all that sort before them.
+
+    Names consist of lower-case letters, digits, dots and hyphens, all of them below `~`.
+    """
+    return prefix[:-1] + chr(ord(prefix[-1]) - 1) + "~" if prefix else ""

@@ -1,0 +1,232 @@
+"""How a body becomes a content: small ones travel inside their mutation, large ones are staged and published first.
+
+Also the bodies that are not a client's: one that continues after a prefix was read, and one read from a stored content.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from metadata.types import Blob, Extent
+from tiers.commit.contract import Committer, Mutation
+from tiers.datapath.body import MD5, Body
+from tiers.datapath.contract import ContentStream, ReadPlan
+from tiers.datapath.digests import DigestSet
+from tiers.errors import MetadataUnavailable, QuorumNotReached, StoreBusy
+from tiers.namespace.context import Context
+from tiers.namespace.mutations import AbandonBlob
+from tiers.namespace.types import SMALL_CONTENT_BYTES_MAX
+
+MD5_INLINE_BYTES_MAX: Final = 16 * 1024
+"""Longer small bodies get their MD5 in the commit thread, side by side with the others of the batch."""
+
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""Longer runs are hashed off the event loop (about 100 microseconds of work)."""
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ContentTaker(Mutation[T_co], Protocol[T_co]):
+    """A mutation that takes a content; `tiers.namespace.mutations.ContentMutation` has the fields."""
+
+    needs_md5: bool
+    etag: str
+    size: int
+    checksum: str
+    blob: Blob | None
+    extents: Sequence[Extent]
+
+
+class DigestedBody:
+    """A body with further digests asked of whoever reads it."""
+
+    def __init__(self, inner: Body, digests: frozenset[str]) -> None:
+        self._inner = inner
+        self.length = inner.length
+        self.digests = digests
+        self.fill = inner.fill
+        self.read_all = inner.read_all
+        self.verify = inner.verify
+
+
+class PrefixedBody:
+    """A body of unknown length whose first bytes have been read already."""
+
+    def __init__(self, prefix: memoryview, rest: Body) -> None:
+        self._prefix, self._rest = prefix, rest
+        self.length: int | None = None
+        self.digests = rest.digests
+        self.verify = rest.verify
+
+    async def fill(self, view: memoryview) -> int:
+        """See `Body.fill`."""
+        taken = min(len(view), len(self._prefix))
+        view[:taken] = self._prefix[:taken]
+        self._prefix = self._prefix[taken:]
+        if taken == len(view):
+            return taken
+        return taken + await self._rest.fill(view[taken:])
+
+    async def read_all(self, limit: int) -> bytes:
+        """See `Body.read_all`."""
+        return bytes(self._prefix) + await self._rest.read_all(limit - len(self._prefix))
+
+
+class StoredBody:
+    """The bytes of a stored content, as a body. `stream` stays the caller's to close."""
+
+    def __init__(self, stream: ContentStream, length: int) -> None:
+        self._stream = stream
+        self._run = memoryview(b"")
+        self.length: int | None = length
+        self.digests: frozenset[str] = frozenset()
+
+    async def fill(self, view: memoryview) -> int:
+        """See `Body.fill`. Errors: ContentUnreadable."""
+        filled = 0
+        while filled < len(view):
+            if not self._run:
+                run = await self._stream.next()
+                if run is None:
+                    break
+                self._run = memoryview(run)
+            taken = min(len(self._run), len(view) - filled)
+            view[filled : filled + taken] = self._run[:taken]
+            self._run = self._run[taken:]
+            filled += taken
+        return filled
+
+    async def read_all(self, limit: int) -> bytes:
+        """See `Body.read_all`."""
+        assert self.length is not None
+        assert self.length <= limit
+        buffer = bytearray(self.length)
+        filled = await self.fill(memoryview(buffer))
+        assert filled == self.length, "a content stream ends early only by raising"
+        return bytes(buffer)
+
+    def verify(self, digests: Mapping[str, bytes]) -> None:
+        """Nothing was declared: the stream has verified every byte."""
+
+
+async def submit_content(
+    context: Context,
+    mutation: ContentTaker[T],
+    body: Body,
+    *,
+    algorithm: str,
+    check: Callable[[], Awaitable[None]],
+) -> T:
+    """Read `body`, keep it, and commit `mutation` with it; the base64 of `algorithm` is added to `mutation.checksum`.
+
+    `check` runs before anything is staged, for large contents only, to refuse early what the commit would refuse late.
+    Atomicity: when this raises anything but QuorumNotReached or MetadataUnavailable, nothing was committed and reclaim
+    knows what was published. Errors: those of the body, the writer, the check and the mutation.
+    """
+    content = await _read_small(body)
+    if isinstance(content, bytes):
+        _take_small(mutation, content, body, algorithm)
+        return await context.committer.submit(mutation)
+    await check()
+    async with AsyncExitStack() as undo:
+        digests = content.digests | {MD5, algorithm}
+        staged = await context.writer.stage(DigestedBody(content, digests), mutation.tier)
+        undo.push_async_callback(staged.discard)
+        await staged.publish()
+        undo.pop_all()  # a commit that raises may have happened: from here on only reclaim may judge
+    mutation.size = staged.size
+    mutation.etag = staged.digests[MD5].hex()
+    mutation.checksum += b64encode(staged.digests[algorithm]).decode()
+    mutation.blob, mutation.extents = staged.blob, staged.extents
+    return await _commit_published(context.committer, mutation, staged.blob)
+
+
+async def _read_small(body: Body) -> bytes | Body:
+    """The whole body when it is small; else a body that still gives every byte."""
+    length = body.length
+    if length is not None:
+        return await body.read_all(SMALL_CONTENT_BYTES_MAX) if length <= SMALL_CONTENT_BYTES_MAX else body
+    prefix = memoryview(bytearray(SMALL_CONTENT_BYTES_MAX + 1))
+    received = await body.fill(prefix)
+    if received <= SMALL_CONTENT_BYTES_MAX:
+        return bytes(prefix[:received])
+    return PrefixedBody(prefix, body)
+
+
+def _take_small(mutation: ContentTaker[Any], content: bytes, body: Body, algorithm: str) -> None:
+    mutation.needs_md5 = MD5 not in body.digests and len(content) > MD5_INLINE_BYTES_MAX
+    digests = DigestSet(body.digests | ({algorithm} if mutation.needs_md5 else {algorithm, MD5}))
+    digests.update(memoryview(content))
+    results = digests.results()
+    body.verify(results)
+    mutation.size = len(content)
+    mutation.checksum += b64encode(results[algorithm]).decode()
+    mutation.body = content or None
+    if not mutation.needs_md5:
+        mutation.etag = results[MD5].hex()
+
+
+async def _commit_published(committer: Committer, mutation: Mutation[T], blob: Blob) -> T:
+    """Commit what refers to a published blob; when the commit is refused, hand the blob to reclaim.
+
+    The commit is shielded, so that a caller cancelled here does not hide a refusal from the callback.
+    """
+    future = committer.submit(mutation)
+    future.add_done_callback(partial(_abandon_refused, committer, blob))
+    return await asyncio.shield(future)
+
+
+def _abandon_refused(committer: Committer, blob: Blob, future: "asyncio.Future[Any]") -> None:
+    if future.cancelled() or future.exception() is None:
+        return
+    # After these the commit may yet turn out to have happened: only reclaim's survey may judge.
+    if isinstance(future.exception(), QuorumNotReached | MetadataUnavailable | StoreBusy):
+        return
+    committer.submit(AbandonBlob(blob)).add_done_callback(_retrieve)
+
+
+def _retrieve(future: "asyncio.Future[None]") -> None:
+    """Losing this record is harmless: reclaim's survey finds the fragments without a row."""
+    if not future.cancelled():
+        future.exception()
+
+
+class EmptyStream:
+    """The stream of a range without bytes."""
+
+    async def next(self) -> memoryview | bytes | None:
+        """Nothing follows."""
+        return None
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+async def open_content(context: Context, extents: Sequence[Extent], wanted: range) -> ContentStream:
+    """Verified bytes of a range of the content described by `extents`; the caller closes. Errors: ContentUnreadable."""
+    if not wanted:
+        return EmptyStream()
+    return await context.contents.open(ReadPlan(extents, wanted.start, wanted.stop))
+
+
+async def digest_content(context: Context, extents: Sequence[Extent], names: frozenset[str]) -> Mapping[str, bytes]:
+    """Digests of the whole content described by `extents`, reading it once. Errors: ContentUnreadable."""
+    digests = DigestSet(names)
+    stream = await open_content(context, extents, range(sum(extent.length for extent in extents)))
+    try:
+        while (run := await stream.next()) is not None:
+            await _update(digests, memoryview(run))
+    finally:
+        stream.close()
+    return digests.results()
+
+
+async def _update(digests: DigestSet, run: memoryview) -> None:
+    if len(run) <= INLINE_BYTES_MAX:
+        digests.update(run)
+    else:
+        await asyncio.to_thread(digests.update, run)

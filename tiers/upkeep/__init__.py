@@ -1,0 +1,1 @@
+"""Background work that keeps the store tidy: reclaim and compaction."""
