@@ -1,0 +1,1 @@
+"""The admin REST API, served by the control process."""

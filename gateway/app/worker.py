@@ -1,0 +1,94 @@
+"""A data worker: S3 on the inherited socket, by the protocol class and the application behind it."""
+
+import logging
+from collections.abc import Callable
+from secrets import token_bytes
+
+from gateway.admin.front import FrontDoor, FrontPlane
+from gateway.admin.health import health_application
+from gateway.app.credentials import CredentialSource, derived_key, load_master
+from gateway.app.process import Process, connection_limits
+from gateway.app.sources import clock, new_request_id, ticks
+from gateway.app.store import Store, every, new_namespace, open_store, running
+from gateway.auth.authenticator import Authenticator
+from gateway.auth.keyring import KeyRing
+from gateway.auth.secrets import SecretBox
+from gateway.http.asgi import AsgiApp
+from gateway.http.letterhead import Letterhead
+from gateway.http.private import private_api_intact
+from gateway.http.protocol import protocol_class
+from gateway.s3.addressing import Addressing
+from gateway.s3.errors import S3Error
+from gateway.s3.plane import S3Plane
+from gateway.s3.request import Services
+from gateway.telemetry.meters import RequestMeter
+from gateway.telemetry.observer import RequestObserver
+from tiers.upkeep.vitals import Vitals
+
+logger = logging.getLogger(__name__)
+
+IDLE_FILES_SECONDS = 60.0
+
+
+async def run_worker(process: Process) -> None:
+    """Serve S3 until told to stop."""
+    process.hear()
+    settings, order = process.settings, process.order
+    meters: list[Callable[[], None]] = []
+    async with open_store(settings, order.name, order.index, purpose="client", meters=meters) as store:
+        master_key = load_master(settings)
+        source = CredentialSource(store.reader, SecretBox(master_key, token_bytes))
+        keyring = KeyRing(await source.load(), refresh=source.load, clock=ticks)
+        meter = RequestMeter(store.families)
+        meters.append(meter.flush)
+        addressing = Addressing(settings.server.domains)
+        services = _services(store, keyring, addressing, master_key)
+        plane = FrontPlane(S3Plane(services), lambda host: _names_bucket(addressing, host))
+        letterhead = Letterhead(clock, new_request_id, services.host_id)
+        observer = RequestObserver(meter, store.access_log, clock)
+        limits = connection_limits(settings)
+        is_lane_open = settings.server.fast_lane and private_api_intact()
+        store.families.fast_lane.labels(str(order.index)).set(is_lane_open)
+        http_class = protocol_class(plane, limits, observer, letterhead=letterhead, is_lane_open=is_lane_open)
+        vitals = Vitals(store.reader, store.fleet, store.catalogue, ticks)
+        application = FrontDoor(
+            health_application(vitals),
+            AsgiApp(plane, limits, observer, letterhead=letterhead),
+            lambda host: _names_bucket(addressing, host),
+        )
+        async with running(every(settings.auth.poll_seconds, lambda: source.follow(keyring))):
+            await process.serve(application, http_class, is_data=True)
+
+
+def _services(store: Store, keyring: KeyRing, addressing: Addressing, master_key: bytes) -> Services:
+    settings = store.settings
+    region = settings.server.region
+    namespace = new_namespace(
+        settings, store.reader, store.catalogue, store.fleet, store.committer, executor=store.executor
+    )
+    return Services(
+        addressing=addressing,
+        authenticator=Authenticator(
+            keyring, region, clock, sigv2=settings.auth.sigv2, host_bucket=addressing.host_bucket
+        ),
+        namespace=namespace,
+        region=region,
+        host_id=derived_key(master_key, "host id")[:18].hex(),
+        clock=clock,
+        token_key=derived_key(master_key, "continuation tokens"),
+        log_error=_log_error,
+        new_bucket_defaults=settings.s3.new_bucket_defaults,
+        presigned_checksum=settings.s3.presigned_checksum,
+    )
+
+
+def _names_bucket(addressing: Addressing, host: bytes) -> bool:
+    """Whether a Host header names a bucket; one that is refused names none here and is refused where it counts."""
+    try:
+        return addressing.host_bucket(host) is not None
+    except S3Error:
+        return False
+
+
+def _log_error(request_id: str, error: Exception) -> None:
+    logger.error("request %s failed: %s", request_id, type(error).__name__, exc_info=error)

@@ -1,0 +1,1 @@
+"""The S3 protocol: operations, documents, errors; no disk and no SQL."""

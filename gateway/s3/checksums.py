@@ -1,0 +1,216 @@
+"""Checksums as clients declare them: which one, where its value stands, and whether it holds.
+
+Header and trailer forms of the five algorithms we serve. The newer ones are refused by name: a checksum that is not
+verified would be a promise not kept.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from gateway.http.call import Call
+from gateway.s3.errors import S3Code, S3Error
+from tiers.datapath.body import CRC64NVME, MD5
+
+DIGEST_BYTES: Final[Mapping[str, int]] = {"CRC32": 4, "CRC32C": 4, CRC64NVME: 8, "SHA1": 20, "SHA256": 32}
+"""The algorithms served, and the length of their values."""
+
+DEFAULT_ALGORITHM: Final = CRC64NVME
+"""Computed and stored when a client declares none, as AWS does."""
+
+FULL_OBJECT: Final = "FULL_OBJECT"
+COMPOSITE: Final = "COMPOSITE"
+
+_PREFIX: Final = b"x-amz-checksum-"
+_SERVED: Final = {_PREFIX + name.lower().encode(): name for name in DIGEST_BYTES}
+_UNSERVED: Final = frozenset(_PREFIX + name for name in (b"sha512", b"md5", b"xxhash64", b"xxhash3", b"xxhash128"))
+_UNSERVED_WORDS: Final = frozenset({"SHA512", "MD5", "XXHASH64", "XXHASH3", "XXHASH128"})
+_TRAILER: Final = b"x-amz-trailer"
+_SDK_ALGORITHM: Final = b"x-amz-sdk-checksum-algorithm"
+_EMPTY_VALUES: Final = {
+    "CRC32": bytes(4),
+    "CRC32C": bytes(4),
+    CRC64NVME: bytes(8),
+    "SHA1": bytes.fromhex("da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+    "SHA256": bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+}
+
+
+class Declared(NamedTuple):
+    """A checksum declared for a body. `value` None: it comes in the trailer. `in_query`: a presigner moved it there."""
+
+    algorithm: str
+    value: bytes | None
+    in_query: bool = False
+
+    @property
+    def header(self) -> bytes:
+        """Lower-case name of the header or trailer that carries the value."""
+        return header_of(self.algorithm)
+
+
+def header_of(algorithm: str) -> bytes:
+    """The header that carries a value of `algorithm`."""
+    return _PREFIX + algorithm.lower().encode()
+
+
+def parse_declared(call: Call, *, has_trailer: bool) -> Declared | None:
+    """The checksum a request declares for its body, None when it declares none.
+
+    Errors: InvalidRequest for two of them, for a trailer in a mode without one, and where the SDK's word for the
+    algorithm has no value beside it; NotImplemented naming the header of an algorithm not served; BadDigest for a
+    value of the wrong form.
+    """
+    fields = call.fields
+    if not _UNSERVED.isdisjoint(fields):
+        raise _unserved(sorted(_UNSERVED.intersection(fields))[0].decode())
+    names = [name for name in _SERVED if name in fields]
+    trailer = _parse_trailer(fields.get(_TRAILER), has_trailer=has_trailer)
+    if len(names) + (trailer is not None) > 1:
+        raise S3Error(
+            S3Code.InvalidRequest,
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+        )
+    declared = trailer
+    if names:
+        value = decode_value(_SERVED[names[0]], fields[names[0]])
+        in_query = call.query != b"" and names[0] in call.query.lower()
+        declared = Declared(_SERVED[names[0]], value, in_query)
+    _judge_sdk_algorithm(fields.get(_SDK_ALGORITHM), declared)
+    return declared
+
+
+def _parse_trailer(announced: bytes | None, *, has_trailer: bool) -> Declared | None:
+    if announced is None:
+        return None
+    name = announced.lower()
+    if name in _UNSERVED:
+        raise _unserved(name.decode())
+    if not has_trailer or name not in _SERVED:
+        raise S3Error(S3Code.InvalidRequest, "The value specified in the x-amz-trailer header is not supported")
+    return Declared(_SERVED[name], None)
+
+
+def _judge_sdk_algorithm(word: bytes | None, declared: Declared | None) -> None:
+    if word is None:
+        return
+    algorithm = parse_algorithm(word)
+    if declared is None:
+        raise S3Error(
+            S3Code.InvalidRequest,
+            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers "
+            "were found.",
+        )
+    if algorithm != declared.algorithm:
+        raise S3Error(S3Code.InvalidRequest, "Value for x-amz-sdk-checksum-algorithm header is invalid.")
+
+
+def parse_algorithm(word: bytes) -> str:
+    """The algorithm a header names, in any case. Errors: NotImplemented for one not served, InvalidRequest else."""
+    algorithm = word.decode("latin-1").upper()
+    if algorithm in DIGEST_BYTES:
+        return algorithm
+    if algorithm in _UNSERVED_WORDS:
+        raise _unserved(f"x-amz-checksum-{algorithm.lower()}")
+    raise S3Error(
+        S3Code.InvalidRequest,
+        "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
+        "[CRC32, CRC32C, CRC64NVME, SHA1, SHA256]",
+    )
+
+
+def parse_checksum_type(word: bytes, algorithm: str) -> str:
+    """FULL_OBJECT or COMPOSITE, where `algorithm` allows it. Errors: InvalidRequest."""
+    kind = word.decode("latin-1").upper()
+    if kind not in {FULL_OBJECT, COMPOSITE}:
+        raise S3Error(S3Code.InvalidRequest, "Value for x-amz-checksum-type header is invalid.")
+    if not algorithm:
+        raise S3Error(
+            S3Code.InvalidRequest,
+            "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.",
+        )
+    if kind == (COMPOSITE if algorithm == CRC64NVME else FULL_OBJECT if algorithm.startswith("SHA") else ""):
+        raise S3Error(
+            S3Code.InvalidRequest,
+            f"The {kind} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
+        )
+    return kind
+
+
+def decode_value(algorithm: str, text: bytes) -> bytes:
+    """A checksum's bytes.
+
+    Errors: BadDigest when it is not base64 of the right length, InvalidRequest for two values.
+    """
+    if b"," in text:
+        raise S3Error(S3Code.InvalidRequest, "Expecting a single value in the x-amz-checksum- header.")
+    value = _decode(text)
+    if value is None or len(value) != DIGEST_BYTES[algorithm]:
+        name = header_of(algorithm).decode()
+        raise S3Error(S3Code.BadDigest, f"Value for {name} header is invalid.")
+    return value
+
+
+def encode_value(value: bytes) -> str:
+    """A checksum as headers, documents and rows carry it."""
+    return base64.b64encode(value).decode("ascii")
+
+
+def parse_content_md5(text: bytes | None) -> bytes | None:
+    """The bytes of Content-MD5. Errors: InvalidDigest when it is empty or malformed."""
+    if text is None:
+        return None
+    value = _decode(text)
+    if value is None or len(value) != 16:
+        raise S3Error(S3Code.InvalidDigest)
+    return value
+
+
+def _decode(text: bytes) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def verify_content_md5(declared: bytes, digests: Mapping[str, bytes]) -> None:
+    """Errors: BadDigest."""
+    if digests[MD5] != declared:
+        raise S3Error(
+            S3Code.BadDigest,
+            "The Content-MD5 you specified did not match what we received.",
+            ExpectedDigest=declared.hex(),
+            CalculatedDigest=encode_value(digests[MD5]),
+        )
+
+
+def verify_checksum(declared: Declared, value: bytes, digests: Mapping[str, bytes]) -> None:
+    """Errors: BadDigest."""
+    if digests[declared.algorithm] == value:
+        return
+    message = f"The {declared.algorithm} you specified did not match the calculated checksum."
+    if declared.in_query and is_of_nothing(declared.algorithm, value):
+        # Presigners that checksum the body they do not have yet put the checksum of nothing into the URL.
+        message += (
+            " The value in the presigned URL is that of an empty body: presign with the SDK setting "
+            "requestChecksumCalculation WHEN_REQUIRED."
+        )
+    raise S3Error(S3Code.BadDigest, message)
+
+
+def is_of_nothing(algorithm: str, value: bytes) -> bool:
+    """Whether a value is the algorithm's checksum of an empty body."""
+    return value == _EMPTY_VALUES[algorithm]
+
+
+def require_checksum(call: Call, declared: Declared | None) -> None:
+    """For operations that must carry a checksum. Errors: InvalidRequest naming both ways."""
+    if declared is None and b"content-md5" not in call.fields:
+        raise S3Error(
+            S3Code.InvalidRequest, "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"
+        )
+
+
+def _unserved(header: str) -> S3Error:
+    return S3Error(S3Code.NotImplemented, "This checksum algorithm is not implemented.", Header=header)

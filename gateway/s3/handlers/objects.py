@@ -1,0 +1,199 @@
+"""PutObject, GetObject, HeadObject, DeleteObject, DeleteObjects, and the unset sub-resources of objects."""
+
+from typing import Final
+
+from gateway.http.call import BodyStream
+from gateway.s3 import attributes, headers
+from gateway.s3.addressing import KEY_BYTES_MAX
+from gateway.s3.errors import S3Code, S3Error
+from gateway.s3.handlers.bucket_config import owner_acl
+from gateway.s3.headers import ByteRange, ReadConditions, Verdict
+from gateway.s3.request import Request
+from gateway.s3.schemas.answers import Xml
+from gateway.s3.schemas.described import CHECKSUM_HEADERS
+from gateway.s3.schemas.objects import DeleteObject, DeleteObjects, NamedVersion, PutObject, ReadObject
+from gateway.s3.schemas.versions import (
+    Content,
+    Deleted,
+    DeletedKey,
+    DeletedKeys,
+    NotModified,
+    Written,
+    checksum_lines,
+    checksum_of,
+    parts_of,
+    version_lines,
+)
+from gateway.s3.translation import translate
+from metadata.types import Version
+from tiers.errors import BucketNotFound, StorageError
+from tiers.namespace.types import DeleteOutcome, DeleteTarget, Found
+
+WHOLE_BYTES_MAX: Final = 256 * 1024
+"""Contents up to here are answered as one bytes object, larger ones as a stream."""
+
+
+async def find_version(request: Request, version_id: str | None) -> Found:
+    """The version a read names, authorised with the bucket it came with; one statement when all is well.
+
+    Errors: AccessDenied before anything tells whether the key exists; else what the namespace raises.
+    """
+    try:
+        found = await request.namespace.objects.find(request.bucket_name, request.key, version_id)
+    except BucketNotFound:
+        raise
+    except StorageError:
+        request.authorise(await request.namespace.buckets.get(request.bucket_name))
+        raise
+    request.authorise(found.bucket)
+    return found
+
+
+async def put_object(document: PutObject, request: Request) -> Written:
+    """Store a content; the last writer to commit wins."""
+    version, is_versioned = await request.namespace.objects.put(
+        request.bucket_name, request.key, document.body, document.description, document.conditions
+    )
+    return Written(version, is_versioned)
+
+
+async def get_object(document: ReadObject, request: Request) -> Content | NotModified:
+    """A content or a piece of it; its first bytes are verified before anything is answered."""
+    return await _read(document, request, with_body=True)
+
+
+async def head_object(document: ReadObject, request: Request) -> Content | NotModified:
+    """What GetObject would answer, without the content."""
+    return await _read(document, request, with_body=False)
+
+
+async def _read(document: ReadObject, request: Request, *, with_body: bool) -> Content | NotModified:
+    found = await find_version(request, document.version_id)
+    version = found.version
+    lines = version_lines(found.bucket, version)
+    verdict = headers.judge(document.conditions, version.etag, version.modified_ms)
+    if verdict is not Verdict.SEND:
+        refuse_failed(document.conditions, verdict)
+        return NotModified(lines.encode())
+    piece, piece_lines = choose_piece(document, version)
+    lines = f"{lines}accept-ranges: bytes\r\n{piece_lines}"
+    stored = version.attributes
+    if document.overrides:
+        stored = attributes.overridden(stored, document.overrides)
+    start, stop = piece or (0, version.size)
+    body = await _open(request, version, start, stop) if with_body else None
+    return Content(piece is not None, stored + lines.encode(), body, stop - start)
+
+
+def refuse_failed(conditions: ReadConditions, verdict: Verdict) -> None:
+    """Raise PreconditionFailed when a read's conditions say so."""
+    if verdict is Verdict.FAILED:
+        raise S3Error(S3Code.PreconditionFailed, Condition=headers.failed_condition(conditions))
+
+
+def choose_piece(document: ReadObject, version: Version) -> tuple[ByteRange | None, str]:
+    """Which bytes of a version a read wants (None: all of them), and the header lines that say so."""
+    if document.part_number:
+        return _part(document, version)
+    if document.range:
+        piece = headers.parse_range(document.range, version.size)
+        if piece is not None:
+            return piece, _content_range(piece, version.size)
+    return None, _checksum_text(version) if document.with_checksum else ""
+
+
+def _content_range(piece: ByteRange, size: int) -> str:
+    return f"content-range: bytes {piece.start}-{piece.stop - 1}/{size}\r\n"
+
+
+def _checksum_text(version: Version) -> str:
+    return "".join(f"{name.decode()}: {value.decode()}\r\n" for name, value in checksum_lines(version))
+
+
+def _part(document: ReadObject, version: Version) -> tuple[ByteRange | None, str]:
+    """The bytes of one part, judged by presence and not by count. A version put whole is its own part 1."""
+    parts = parts_of(version)
+    if not parts and document.part_number == 1:
+        text = _checksum_text(version) if document.with_checksum else ""
+        if version.size == 0:
+            return None, text
+        piece = ByteRange(0, version.size)
+        return piece, _content_range(piece, version.size) + text
+    start = 0
+    for part in parts:
+        if part.number == document.part_number:
+            lines = f"x-amz-mp-parts-count: {len(parts)}\r\n"
+            checksum = checksum_of(version)
+            if document.with_checksum and part.checksum and checksum is not None:
+                lines += f"{CHECKSUM_HEADERS[checksum.algorithm]}: {part.checksum}\r\n"
+                lines += f"x-amz-checksum-type: {checksum.kind}\r\n"
+            if part.size == 0:  # an empty last part: nothing to range over, and all of nothing
+                return ByteRange(start, start), lines
+            piece = ByteRange(start, start + part.size)
+            return piece, _content_range(piece, version.size) + lines
+        start += part.size
+    raise S3Error(S3Code.InvalidPart, PartNumber=str(document.part_number))
+
+
+async def _open(request: Request, version: Version, start: int, stop: int) -> bytes | BodyStream:
+    length = stop - start
+    if length == 0:
+        return b""
+    stream = await request.namespace.objects.open(version, start, stop)
+    if length > WHOLE_BYTES_MAX:
+        return stream
+    try:
+        first = await stream.next()
+        assert first is not None
+        if len(first) == length:
+            return bytes(first)
+        pieces = [bytes(first)]
+        while (run := await stream.next()) is not None:
+            pieces.append(bytes(run))
+        return b"".join(pieces)
+    finally:
+        stream.close()
+
+
+async def delete_object(document: DeleteObject, request: Request) -> Deleted:
+    """Delete a key or one of its versions; deleting what is absent succeeds."""
+    outcome = await request.namespace.objects.delete(request.bucket_name, document.target)
+    return Deleted(*outcome)
+
+
+async def delete_objects(document: DeleteObjects, request: Request) -> DeletedKeys:
+    """Delete up to 1000 keys; each is judged and reported alone."""
+    short = [target for target in document.targets if len(target.key.encode()) <= KEY_BYTES_MAX]
+    outcomes = iter(await request.namespace.objects.delete_many(request.bucket_name, short) if short else [])
+    too_long = S3Error(S3Code.KeyTooLongError)
+    keys = [
+        _report(target, next(outcomes) if len(target.key.encode()) <= KEY_BYTES_MAX else too_long)
+        for target in document.targets
+    ]
+    return DeletedKeys(keys, document.is_quiet)
+
+
+def _report(target: DeleteTarget, outcome: DeleteOutcome | StorageError | S3Error) -> DeletedKey:
+    named = target.version_id or ""
+    if isinstance(outcome, Exception):
+        error = translate(outcome)
+        return DeletedKey(target.key, named, "", is_delete_marker=False, code=error.code.name, message=error.message)
+    marker = outcome.version_id if outcome.is_delete_marker else ""
+    return DeletedKey(target.key, named, marker, outcome.is_delete_marker, "", "")
+
+
+async def get_object_acl(document: NamedVersion, request: Request) -> Xml:
+    """Full control of the owner: no other ACL can be set yet."""
+    found = await find_version(request, document.version_id)
+    return owner_acl(found.version.owner_id)
+
+
+async def get_object_retention(document: NamedVersion, request: Request) -> Xml:
+    """Refused: no bucket has a lock configuration yet."""
+    await find_version(request, document.version_id)
+    raise S3Error(S3Code.InvalidRequest, "Bucket is missing Object Lock Configuration")
+
+
+async def get_object_legal_hold(document: NamedVersion, request: Request) -> Xml:
+    """Refused: no bucket has a lock configuration yet."""
+    return await get_object_retention(document, request)

@@ -1,0 +1,97 @@
+"""What several documents read alike: version ids, descriptions of contents, copy sources."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.s3 import attributes, headers, tags
+from gateway.s3.addressing import parse_copy_source
+from gateway.s3.checksums import DIGEST_BYTES, header_of, parse_algorithm
+from gateway.s3.errors import S3Code, S3Error
+from gateway.s3.request import Request
+from tiers.namespace.types import Description, WriteConditions
+
+CHECKSUM_HEADERS: Final = {name: header_of(name).decode() for name in DIGEST_BYTES}
+
+
+def invalid(name: str, value: str, message: str | None = None) -> S3Error:
+    """InvalidArgument for one named argument."""
+    return S3Error(S3Code.InvalidArgument, message, ArgumentName=name, ArgumentValue=value)
+
+
+def unserved(name: str) -> S3Error:
+    """NotImplemented for one named header."""
+    message = f"A header you provided implies functionality that is not implemented: {name}"
+    return S3Error(S3Code.NotImplemented, message, Header=name)
+
+
+def version_id(request: Request) -> str | None:
+    """The version named in the query, None for the current one. Errors: InvalidArgument for an empty id."""
+    text = request.query.get("versionId")
+    if text == "":
+        raise invalid("versionId", "", "Version id cannot be the empty string")
+    return text
+
+
+def refuse_version_id(request: Request) -> None:
+    """A write names no version. Errors: InvalidArgument."""
+    if "versionId" in request.query:
+        message = "This operation does not accept a version-id."
+        raise invalid("versionId", request.query["versionId"], message)
+
+
+def refuse_dates(request: Request) -> None:
+    """Writes know no conditions on dates; they are refused and never ignored."""
+    for name in (b"if-modified-since", b"if-unmodified-since"):
+        if name in request.fields:
+            raise unserved(name.decode())
+
+
+def conditions_of_write(request: Request) -> WriteConditions:
+    """The conditions on the current version of the key written."""
+    refuse_dates(request)
+    return headers.write_conditions(request.fields)
+
+
+def storage_class(request: Request) -> str:
+    """The class asked for; which classes exist is the catalogue's knowledge."""
+    return request.text(b"x-amz-storage-class") or "STANDARD"
+
+
+def tags_of_header(request: Request) -> bytes:
+    """The tags of the tagging header as a row stores them."""
+    value = request.fields.get(b"x-amz-tagging")
+    return tags.pack(tags.parse_header(value)) if value else b""
+
+
+def description(request: Request, *, checksum_algorithm: str = "", checksum_type: str = "") -> Description:
+    """What the headers say about a content that is written."""
+    return Description(
+        owner_id=request.owned_bucket.owner_id,
+        storage_class=storage_class(request),
+        attributes=attributes.from_fields(request.fields),
+        tags=tags_of_header(request),
+        checksum_algorithm=checksum_algorithm,
+        checksum_type=checksum_type,
+    )
+
+
+def checksum_algorithm(request: Request) -> str:
+    """The algorithm asked for an object, empty when none is. Errors: NotImplemented, InvalidRequest."""
+    word = request.fields.get(b"x-amz-checksum-algorithm")
+    return "" if word is None else parse_algorithm(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The version a copy reads, and the conditions on it."""
+
+    bucket: str
+    key: str
+    version_id: str | None
+    conditions: headers.ReadConditions
+
+
+def copy_source(request: Request) -> Source:
+    """The source of a copy. Errors: InvalidArgument, InvalidURI, KeyTooLongError."""
+    named = parse_copy_source(request.fields[b"x-amz-copy-source"])
+    return Source(*named, headers.source_conditions(request.fields))

@@ -1,0 +1,1 @@
+"""What an operator may set, validated once, and the secrets that a first start makes."""

@@ -1,0 +1,1 @@
+"""Metrics, access log and process log: what a process tells its operators, and nothing that is secret."""
