@@ -1,0 +1,105 @@
+"""Buckets: names, emptiness, documents, listing; and that a bucket made anew shares nothing with the old one."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from metadata.types import DocumentKind, Versioning
+from tests.audit import audit_references
+from tests.world import OWNER, BytesBody, open_world
+from tiers.errors import BucketNameTaken, BucketNotEmpty, BucketNotFound, UploadNotFound
+from tiers.namespace.types import DeleteTarget, ListQuery
+
+
+def test_names_are_taken_once(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets = world.namespace.buckets
+            with pytest.raises(BucketNameTaken) as caught:
+                await buckets.create("bucket", "stranger", "eu-west-1")
+            assert caught.value.owner_id == "owner"
+            racers = [buckets.create("raced", f"owner-{n}", "us-east-1") for n in range(8)]
+            outcomes = await asyncio.gather(*racers, return_exceptions=True)
+            assert sum(isinstance(outcome, BucketNameTaken) for outcome in outcomes) == 7
+
+    asyncio.run(check())
+
+
+def test_only_an_empty_bucket_is_deleted(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets, objects = world.namespace.buckets, world.namespace.objects
+            await buckets.set_versioning("bucket", Versioning.ENABLED)
+            version = await world.put("bucket", "k", b"content")
+            marker = await objects.delete("bucket", DeleteTarget("k"))
+            await objects.delete("bucket", DeleteTarget("k", version.version_id))
+            with pytest.raises(BucketNotEmpty):
+                await buckets.delete("bucket")
+            await objects.delete("bucket", DeleteTarget("k", marker.version_id))
+            await buckets.delete("bucket")
+            for act in (buckets.get("bucket"), buckets.delete("bucket"), world.put("bucket", "k", b"")):
+                with pytest.raises(BucketNotFound):
+                    await act
+
+    asyncio.run(check())
+
+
+def test_a_bucket_made_anew_shares_nothing(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets, multipart = world.namespace.buckets, world.namespace.multipart
+            await buckets.put_document("bucket", DocumentKind.TAGGING, b"<Tagging/>")
+            upload = await multipart.create("bucket", "k", OWNER)
+            await multipart.put_part("bucket", "k", upload.upload_id, 1, BytesBody(b"p" * 200_000))
+            old = await buckets.get("bucket")
+            assert old.byte_count == 200_000
+            await buckets.delete("bucket")
+            new = await buckets.create("bucket", "owner", "us-east-1")
+            assert new.bucket_id != old.bucket_id
+            assert await buckets.get_document("bucket", DocumentKind.TAGGING) is None
+            with pytest.raises(UploadNotFound):
+                await multipart.put_part("bucket", "k", upload.upload_id, 2, BytesBody(b"late"))
+            assert (await world.namespace.listing.uploads(ListQuery("bucket"))).entries == []
+            await audit_references(world)
+
+    asyncio.run(check())
+
+
+def test_documents_read_back_as_put(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets = world.namespace.buckets
+            assert await buckets.get_document("bucket", "tagging") is None
+            await buckets.put_document("bucket", "tagging", b"\x00first")
+            await buckets.put_document("bucket", "tagging", b"\xffsecond")
+            assert await buckets.get_document("bucket", "tagging") == b"\xffsecond"
+            for _ in range(2):
+                await buckets.delete_document("bucket", "tagging")
+            assert await buckets.get_document("bucket", "tagging") is None
+
+    asyncio.run(check())
+
+
+def test_list_by_prefix_owner_and_marker(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets = world.namespace.buckets
+            names = ["ab", "abc", "abd", "ac", "b-1", "b.1", "b1"]
+            for number, name in enumerate(names):
+                await buckets.create(name, f"owner-{number % 2}", "us-east-1")
+
+            async def listed(owner: str | None, prefix: str, after: str, limit: int) -> list[str]:
+                return [bucket.name for bucket in await buckets.list(owner, prefix, after, limit)]
+
+            everything = sorted([*names, "bucket"])
+            assert await listed(None, "", "", 100) == everything
+            assert await listed(None, "ab", "", 100) == ["ab", "abc", "abd"]
+            assert await listed(None, "ab", "ab", 1) == ["abc"]
+            assert await listed("owner-1", "", "abc", 100) == ["ac", "b.1"]
+            assert await listed(None, "zz", "", 100) == []
+            assert await listed(None, "", "", 0) == []
+            pages = [await listed(None, "", after, 1) for after in ["", *everything]]
+            assert [name for page in pages for name in page] == everything
+
+    asyncio.run(check())
