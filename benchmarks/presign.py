@@ -2,7 +2,8 @@
 
     presign("GET", "127.0.0.1:9000", "/bucket/key", access_key, secret_key)  ->  "/bucket/key?X-Amz-..."
 
-The host must be exactly the Host header that the client will send. The payload is unsigned, so one target serves any body.
+The host must be exactly the Host header that the client will send. The payload is unsigned, so one target serves any
+body.
 """
 
 import hashlib

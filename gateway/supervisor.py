@@ -100,9 +100,14 @@ class Supervisor:
         self,
         settings: Settings,
         load: Callable[[], Settings],
-        on_serving: Callable[[tuple[str, int], tuple[str, int]], None],
+        on_serving: Callable[[str, str], None],
+        hold: int,
     ) -> None:
-        """`on_serving` is called once, with the S3 and the admin address, when everything serves."""
+        """`on_serving` is called once, with the URLs of the S3 and the admin port, when everything serves.
+
+        `hold` is the descriptor of the store's lock; every process keeps it open until it ends.
+        """
+        self._hold = hold
         self._settings = settings
         self._load = load
         self._on_serving = on_serving
@@ -159,17 +164,12 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGHUP, reload)
 
     async def _until_serving(self) -> None:
-        waits = [asyncio.ensure_future(post.serving.wait()) for post in self._posts.values()]
-        stop = asyncio.ensure_future(self._stop.wait())
-        pending = set(waits)
-        while pending and not stop.done():
-            _, unfinished = await asyncio.wait({*pending, stop}, return_when=asyncio.FIRST_COMPLETED)
-            pending = unfinished - {stop}
-        for wait in {*pending, stop}:
-            wait.cancel()
+        everybody = asyncio.gather(*[post.serving.wait() for post in self._posts.values()])
+        await first_of(everybody, self._stop.wait())
         if not self._stop.is_set():
             self._is_serving = True
-            self._on_serving(self._data.getsockname()[:2], self._admin.getsockname()[:2])
+            scheme = "https" if self._settings.server.certificate else "http"
+            self._on_serving(_url(scheme, self._data), _url("http", self._admin))
             notify_manager("READY=1")
 
     def _add(self, post: Post) -> None:
@@ -202,17 +202,21 @@ class Supervisor:
                 await asyncio.wait_for(self._stop.wait(), delay)
 
     async def _fill(self, post: Post) -> int:
-        """Start a process for the post and wait until it ends; its exit code."""
+        """Start a process for the post and wait until it ends; its exit code, -1 when it could not be started."""
         ours, theirs = socket.socketpair()
         order = Order(post.role, post.index, post.listener.fileno(), self._settings)
         try:
             post.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-c", CHILD_CODE, str(theirs.fileno())),
-                pass_fds=(theirs.fileno(), post.listener.fileno()),
+                pass_fds=(theirs.fileno(), post.listener.fileno(), self._hold),
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
                 env=_environment(),
             )
+        except OSError as error:
+            logger.error("%s cannot be started: %s", post.name, error)
+            ours.close()
+            return -1
         finally:
             theirs.close()
         reader, writer = await asyncio.open_unix_connection(sock=ours)
@@ -259,7 +263,7 @@ class Supervisor:
         process = post.process
         while process is not None and process.returncode is None and not self._stop.is_set():
             await self._end_of(process, post)
-        await self._first_of(post.serving.wait(), self._stop.wait())
+        await first_of(post.serving.wait(), self._stop.wait())
 
     async def _remove(self, post: Post) -> None:
         post.is_wanted = False
@@ -273,12 +277,6 @@ class Supervisor:
         except TimeoutError:
             logger.error("%s did not drain in time, killed", post.name)
             post.kill()
-
-    async def _first_of(self, *waits: Awaitable[object]) -> None:
-        futures = [asyncio.ensure_future(wait) for wait in waits]
-        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-        for future in futures:
-            future.cancel()
 
     async def _drain(self) -> None:
         """Ask every process to drain, and kill what has not ended in time."""
@@ -296,6 +294,14 @@ class Supervisor:
             await asyncio.wait(late)
 
 
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Return when the first of several waits is over; the others are cancelled."""
+    futures = [asyncio.ensure_future(wait) for wait in waits]
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    for future in futures:
+        future.cancel()
+
+
 async def _watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, order: Order, post: Post) -> None:
     """Give the order and wait for the word that the process serves; one that never says so is killed."""
     writer.write(encode_order(order))
@@ -309,6 +315,11 @@ async def _watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ord
         return  # it ended; its exit code says so
     if line == b"serving\n":
         post.serving.set()
+
+
+def _url(scheme: str, listener: socket.socket) -> str:
+    host, port, *_ = listener.getsockname()
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _environment() -> dict[str, str]:

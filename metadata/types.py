@@ -168,9 +168,10 @@ class Blob(NamedTuple):
     """An immutable byte sequence in one tier, with one layout and one placement.
 
     `layout` is `copies:R` or `K+M:SEGMENT_BYTES`. `size` is the blob's logical bytes; for an open pack, the offset
-    at which its last committed batch begins (recovery scans on from there). `live_bytes` is the sum of the lengths of the extents that reference it. `placement` is the
-    device ids in fragment order joined by one space; an empty name stands for a fragment that is missing.
-    `last_sequence` is, for a pack, the sequence of the last batch it holds. `dead_ms` is 0 until nothing references it.
+    at which its last committed batch begins (recovery scans on from there). `live_bytes` is the sum of the lengths of
+    the extents that reference it. `placement` is the device ids in fragment order joined by one space; an empty name
+    stands for a fragment that is missing. `last_sequence` is, for a pack, the sequence of the last batch it holds.
+    `dead_ms` is 0 until nothing references it. `worker` is the number of the process that writes an open pack.
     """
 
     blob_id: BlobId
@@ -253,7 +254,7 @@ class Principal(NamedTuple):
 
 
 class AccessKey(NamedTuple):
-    """An access key; `secret` is an AES-256-GCM envelope bound to principal and key id. `state`: 1 active, 0 revoked."""
+    """An access key; `secret` is an AES-256-GCM envelope bound to principal and key id. `state` 1 active, 0 revoked."""
 
     access_key_id: str
     principal_id: str

@@ -26,7 +26,12 @@ from metadata.session import open_metadata
 SERVER_USER = "postgres"
 STOP_SECONDS_MAX = 120  # a busy disk takes long over a shutdown checkpoint
 # What flushes (fsync, synchronous_commit) stays at the server's default, which is on, and can be altered by a test.
-SETTINGS = {"shared_buffers": "32MB", "max_connections": "100"}
+SETTINGS = {
+    "shared_buffers": "32MB",
+    "max_connections": "100",
+    # Recovery after `crash` flushes every file of every test's database: one by one that took 80 s on a busy disk.
+    "recovery_init_sync_method": "syncfs",
+}
 
 
 def find_binaries() -> Path | None:

@@ -13,7 +13,17 @@ from gateway.admin.services import Services
 from gateway.app.credentials import derived_key, load_master
 from gateway.app.process import Process, connection_limits
 from gateway.app.sources import clock, new_id, new_request_id, rng, ticks
-from gateway.app.store import CONTROL_INDEX, Store, every, metrics_folder, open_store, running
+from gateway.app.store import (
+    CONTROL_INDEX,
+    IDLE_SECONDS,
+    Store,
+    close_idle,
+    every,
+    metrics_folder,
+    new_contents,
+    open_store,
+    running,
+)
 from gateway.auth.secrets import SecretBox
 from gateway.http.call import Answer, Call
 from gateway.http.letterhead import Letterhead
@@ -28,7 +38,6 @@ from tiers.upkeep.accounting import Accounting
 from tiers.upkeep.compaction import Compaction
 from tiers.upkeep.cursors import MetadataCursors
 from tiers.upkeep.reclaim import Reclaim, ReclaimTimes
-from tiers.upkeep.reports import FragmentReports
 from tiers.upkeep.snapshots import Snapshots
 from tiers.upkeep.sweeps import Reach
 from tiers.upkeep.vitals import Vitals
@@ -65,7 +74,9 @@ async def run_control(process: Process) -> None:
             open_store(settings, "control", CONTROL_INDEX, purpose="migration", meters=meters)
         )
         vitals = Vitals(store.reader, store.fleet, store.catalogue, ticks)
-        runners = [Runner(worker, Pace(CALM, ticks), rng) for worker in _workers(store)]
+        contents = new_contents(store)
+        await undo.enter_async_context(running(every(IDLE_SECONDS, lambda: close_idle(contents))))
+        runners = [Runner(worker, Pace(CALM, ticks), rng) for worker in _workers(store, contents)]
         for runner in runners:
             await undo.enter_async_context(_run(runner))
         await undo.enter_async_context(running(every(GAUGE_SECONDS, lambda: _set_gauges(store, vitals))))
@@ -87,11 +98,10 @@ async def _run(runner: Runner) -> AsyncIterator[None]:
         await task
 
 
-def _workers(store: Store) -> Sequence[Worker]:
+def _workers(store: Store, contents: ContentReader) -> Sequence[Worker]:
     upkeep = store.settings.upkeep
     reader, committer, fleet = store.reader, store.committer, store.fleet
     cursors = MetadataCursors(reader, committer)
-    contents = ContentReader(fleet, reader, store.executor, report=FragmentReports(committer))
     snapshots = Snapshots(
         store.metadata, reader, log_devices(store.catalogue, fleet), clock=clock, rest_seconds=upkeep.snapshot_seconds
     )

@@ -56,7 +56,8 @@ async def prepare(settings: Settings) -> Fresh:
             try:
                 await _enter_topology(settings, reader, committer)
                 await ensure_root(reader, committer, box, secrets)
-                await _create_buckets(settings, new_namespace(settings, reader, catalogue, fleet, committer))
+                namespace = new_namespace(settings, reader, catalogue, fleet, committer=committer)
+                await _create_buckets(settings, namespace)
             finally:
                 await committer.stop()
         finally:

@@ -31,6 +31,9 @@ from gateway.telemetry.logs import configure_logs
 logger = logging.getLogger(__name__)
 
 ORDER_BYTES_MAX: Final = 1 << 20
+TLS_DEADLINES: Final = {"ssl_handshake_timeout": 10.0, "ssl_shutdown_timeout": 5.0}
+"""Seconds. The second bounds how long a client that does not answer a close holds up a drain."""
+
 GC_THRESHOLDS: Final = (50_000, 20, 20)
 """Young garbage is looked at less often; what start-up made is never looked at again."""
 
@@ -102,6 +105,8 @@ class Server(uvicorn.Server):
         self._listener = listener
         self._acceptor = Acceptor(listener, self._take)
         self._joining: set[asyncio.Task[object]] = set()
+        has_tls = config.ssl_certfile is not None
+        self._deadlines: dict[str, float] = dict(TLS_DEADLINES) if has_tls else {}
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -130,7 +135,7 @@ class Server(uvicorn.Server):
     async def _join(self, connection: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(self._make_protocol, connection, ssl=self.config.ssl)
+            await loop.connect_accepted_socket(self._make_protocol, connection, ssl=self.config.ssl, **self._deadlines)
         except (OSError, ssl.SSLError) as error:  # the client is gone already, or speaks no TLS
             logger.debug("connection lost before its first request: %s", error)
             connection.close()

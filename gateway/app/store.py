@@ -41,6 +41,8 @@ PREPARE_INDEX: Final = 1001
 """Worker numbers on a host of the processes that are no data workers; those count from 0."""
 
 IDENTITY: Final = "device.json"
+IDLE_SECONDS: Final = 60.0
+"""Files that nobody read for so long are closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,21 +161,32 @@ def new_committer(
     return GroupCommitter(metadata, catalogue, fleet, worker=number, clock=clock, new_id=new_id, rng=rng)
 
 
+def new_contents(store: Store) -> ContentReader:
+    """A reader of contents that enters what it finds bad into the repair queue."""
+    return ContentReader(store.fleet, store.reader, store.executor, report=FragmentReports(store.committer))
+
+
 def new_namespace(
     settings: Settings,
     reader: Reader,
     catalogue: Catalogue,
     fleet: Fleet,
-    committer: GroupCommitter,
     *,
+    committer: GroupCommitter,
     executor: Executor | None = None,
+    contents: ContentReader | None = None,
 ) -> Namespace:
-    """The namespace of one process with its writer and its reader of contents; bad fragments go to the repair queue."""
+    """The namespace of one process with its writer."""
     executor = executor or ThreadPoolExecutor(1)
     stripes = StripePool(settings.limits.stripe_bytes_max)
     writer = BlobWriter(catalogue, fleet, stripes, executor, clock=clock, new_id=new_id, rng=rng)
-    contents = ContentReader(fleet, reader, executor, report=FragmentReports(committer))
+    contents = contents or ContentReader(fleet, reader)
     return Namespace(reader, committer, writer, contents, catalogue, clock, new_id)
+
+
+async def close_idle(contents: ContentReader) -> None:
+    """Give back files that nobody reads any more; a deleted file that is open frees no space."""
+    contents.close_idle()
 
 
 @asynccontextmanager

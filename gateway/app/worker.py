@@ -9,7 +9,7 @@ from gateway.admin.health import health_application
 from gateway.app.credentials import CredentialSource, derived_key, load_master
 from gateway.app.process import Process, connection_limits
 from gateway.app.sources import clock, new_request_id, ticks
-from gateway.app.store import Store, every, new_namespace, open_store, running
+from gateway.app.store import IDLE_SECONDS, Store, close_idle, every, new_contents, new_namespace, open_store, running
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.keyring import KeyRing
 from gateway.auth.secrets import SecretBox
@@ -23,11 +23,10 @@ from gateway.s3.plane import S3Plane
 from gateway.s3.request import Services
 from gateway.telemetry.meters import RequestMeter
 from gateway.telemetry.observer import RequestObserver
+from tiers.datapath.reader import ContentReader
 from tiers.upkeep.vitals import Vitals
 
 logger = logging.getLogger(__name__)
-
-IDLE_FILES_SECONDS = 60.0
 
 
 async def run_worker(process: Process) -> None:
@@ -42,7 +41,8 @@ async def run_worker(process: Process) -> None:
         meter = RequestMeter(store.families)
         meters.append(meter.flush)
         addressing = Addressing(settings.server.domains)
-        services = _services(store, keyring, addressing, master_key)
+        contents = new_contents(store)
+        services = _services(store, contents, keyring, addressing, master_key)
         plane = FrontPlane(S3Plane(services), lambda host: _names_bucket(addressing, host))
         letterhead = Letterhead(clock, new_request_id, services.host_id)
         observer = RequestObserver(meter, store.access_log, clock)
@@ -56,22 +56,32 @@ async def run_worker(process: Process) -> None:
             AsgiApp(plane, limits, observer, letterhead=letterhead),
             lambda host: _names_bucket(addressing, host),
         )
-        async with running(every(settings.auth.poll_seconds, lambda: source.follow(keyring))):
+        async with (
+            running(every(settings.auth.poll_seconds, lambda: source.follow(keyring))),
+            running(every(IDLE_SECONDS, lambda: close_idle(contents))),
+        ):
             await process.serve(application, http_class, is_data=True)
 
 
-def _services(store: Store, keyring: KeyRing, addressing: Addressing, master_key: bytes) -> Services:
+def _services(
+    store: Store, contents: ContentReader, keyring: KeyRing, addressing: Addressing, master_key: bytes
+) -> Services:
     settings = store.settings
     region = settings.server.region
-    namespace = new_namespace(
-        settings, store.reader, store.catalogue, store.fleet, store.committer, executor=store.executor
-    )
     return Services(
         addressing=addressing,
         authenticator=Authenticator(
             keyring, region, clock, sigv2=settings.auth.sigv2, host_bucket=addressing.host_bucket
         ),
-        namespace=namespace,
+        namespace=new_namespace(
+            settings,
+            store.reader,
+            store.catalogue,
+            store.fleet,
+            committer=store.committer,
+            executor=store.executor,
+            contents=contents,
+        ),
         region=region,
         host_id=derived_key(master_key, "host id")[:18].hex(),
         clock=clock,

@@ -50,6 +50,7 @@ def serve(
     workers: Annotated[int | None, typer.Option(help="Data workers; 0 is one for each core.")] = None,
 ) -> None:
     """Run the gateway: data workers on the S3 port, admin API, metrics and background work on the admin port."""
+    from gateway.app.hold import held
     from gateway.app.prepare import prepare  # here, so that `isotherm version` need not load the whole store
     from gateway.supervisor import StartFailed, Supervisor
     from gateway.telemetry.logs import configure_logs
@@ -60,10 +61,11 @@ def serve(
     settings = _settings(config, overrides)
     configure_logs(settings.log_level, "supervisor")
     try:
-        fresh = asyncio.run(prepare(settings))
-        _announce_secrets(fresh)
-        supervisor = Supervisor(settings, lambda: load_settings(config, overrides), _announce_addresses)
-        asyncio.run(supervisor.run())
+        with held(settings) as hold:
+            fresh = asyncio.run(prepare(settings))
+            _announce_secrets(fresh)
+            supervisor = Supervisor(settings, lambda: load_settings(config, overrides), _announce_addresses, hold)
+            asyncio.run(supervisor.run())
     except (StartFailed, SecretsRefused, StorageError, OSError) as error:
         fail(str(error))
 
@@ -86,6 +88,7 @@ def doctor(config: Config = None, data: Data = None, *, as_json: Json = False) -
 @app.command()
 def rebuild(config: Config = None, data: Data = None, *, as_json: Json = False) -> None:
     """Make the metadata database anew from the devices alone. The gateway must not run, the database must be empty."""
+    from gateway.app.hold import held
     from gateway.app.prepare import rebuild_metadata
     from metadata.errors import StorageError
 
@@ -100,7 +103,8 @@ def rebuild(config: Config = None, data: Data = None, *, as_json: Json = False) 
             bar.update(tasks[phase], completed=done, total=total)
 
         try:
-            rebuilt = rebuild_metadata(settings, progress)
+            with held(settings):
+                rebuilt = rebuild_metadata(settings, progress)
         except (StorageError, OSError) as error:
             fail(str(error))
     result = asdict(rebuilt)
@@ -140,13 +144,6 @@ def _announce_secrets(fresh: Fresh) -> None:
         out.print(f"Generated admin token, shown this once:\n  {fresh.admin_token}", soft_wrap=True)
 
 
-def _announce_addresses(data: tuple[str, int], admin: tuple[str, int]) -> None:
-    out.print(
-        f"Isotherm {package_version()} serves S3 on {_url(data)} and its admin API on {_url(admin)}", soft_wrap=True
-    )
+def _announce_addresses(data: str, admin: str) -> None:
+    out.print(f"Isotherm {package_version()} serves S3 on {data} and its admin API on {admin}", soft_wrap=True)
     out.file.flush()
-
-
-def _url(address: tuple[str, int]) -> str:
-    host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    return f"http://{host}:{address[1]}"

@@ -66,8 +66,10 @@ class BodyStream(Protocol):
 
 @dataclass(slots=True)
 class Answer:
-    """One answer. `headers` excludes Date, Server, Content-Length, Connection, x-amz-request-id and x-amz-id-2,
-    which the executor adds. `raw_headers` is header lines ready to send (each ending in CRLF), sent as they are.
+    """One answer.
+
+    `headers` excludes Date, Server, Content-Length, Connection, x-amz-request-id and x-amz-id-2, which the executor
+    adds. `raw_headers` is header lines ready to send (each ending in CRLF), sent as they are.
 
     `content_length` is what the header says (a HEAD answer has a length and no body). `body` None means none.
     `close` asks that the connection be closed after the answer.

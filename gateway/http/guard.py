@@ -114,14 +114,13 @@ def judge(headers: Sequence[tuple[bytes, bytes]], *, version_minor: int) -> Head
         refusal = _judge_coding(coding.lower(), version_minor)
         if refusal is not None:
             return refusal
-    expect = fields.get(b"expect")
-    if expect is not None and expect.lower() != b"100-continue":
-        return Refusal(417, "Unknown expectation.")
+    # Any other expectation may be passed over (RFC 9110, 10.1.1), and S3 clients are used to that.
+    awaits_continue = version_minor == 1 and fields.get(b"expect", b"").lower() == b"100-continue"
     is_kept_alive = version_minor == 1
     connection = fields.get(b"connection")
     if connection is not None and b"close" in [token.strip() for token in connection.lower().split(b",")]:
         is_kept_alive = False
-    return Head(fields, length, coding is not None, is_kept_alive, expect is not None and version_minor == 1)
+    return Head(fields, length, coding is not None, is_kept_alive, awaits_continue)
 
 
 def _remember(host: bytes) -> None:

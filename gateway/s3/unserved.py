@@ -1,4 +1,7 @@
-"""Headers that would change the effect of a request and are not served: refused by name, never ignored."""
+"""Headers that would change the effect of a request and are not served: refused by name, never ignored.
+
+`x-amz-bypass-governance-retention` is none of them: it only lifts a lock, and no version can be locked yet.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,7 +17,6 @@ _PREFIXES: Final = (
 _NAMES: Final = frozenset(
     {
         b"x-amz-bucket-namespace",
-        b"x-amz-bypass-governance-retention",
         b"x-amz-if-match-last-modified-time",
         b"x-amz-if-match-size",
         b"x-amz-mfa",

@@ -239,6 +239,16 @@ def test_log_appends_are_read_back_and_reopened(device: Device, cached: bool) ->
     assert not any(get(device, Area.PACKS, "pack.0")[offset:])
 
 
+def test_a_log_that_gets_no_more_is_trimmed_and_never_lengthened(device: Device) -> None:
+    log = device.create_log("pack.0")
+    log.append(0, pages(b"a" * 2 * PAGE))
+    log.trim(2 * PAGE)
+    assert [found.size for found in device.survey(Area.PACKS)] == [2 * PAGE]
+    log.trim(9 * PAGE)
+    log.close()
+    assert bytes(get(device, Area.PACKS, "pack.0")) == b"a" * 2 * PAGE
+
+
 def test_log_names_are_not_reused_and_not_invented(device: Device) -> None:
     device.create_log("pack.0").close()
     with pytest.raises(DeviceFailed):

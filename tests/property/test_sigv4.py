@@ -1,4 +1,4 @@
-"""Requests signed by botocore and awscrt are accepted; changed in one signed place, or with one more that acts, refused."""
+"""Requests signed by botocore and awscrt are accepted; with one signed byte changed, or one thing added, refused."""
 
 from collections.abc import Callable
 from urllib.parse import quote

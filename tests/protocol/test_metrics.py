@@ -8,13 +8,14 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.live import ADMIN_TOKEN, SECRET_KEY, LiveStore, free_port, get_json
+from tests.protocol.serving import until
 
 pytestmark = [pytest.mark.protocol, pytest.mark.timeout(120)]
 
@@ -106,13 +107,6 @@ def answers(server: Prometheus) -> bool:
     except OSError:
         return False
     return True
-
-
-def until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
 
 
 def shipped_expressions() -> list[str]:

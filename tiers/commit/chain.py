@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tiers.commit.log import GENESIS, Batch, ReadAt, read_record, read_whole, walk
+from tiers.commit.log import GENESIS, HEADER_BYTES, Batch, ReadAt, decode_header, read_record, read_whole, walk
 from tiers.commit.pack import pack_file_name
 from tiers.devices.contract import Area, Device, LogFile, OpenFile
 from tiers.devices.fleet import Fleet
@@ -38,6 +38,12 @@ class PackCopies:
     def whole(self, batch: Batch) -> bytes | None:
         """All bytes of a batch from any copy on which header, bodies and record are intact."""
         return next((raw for read in self.readers() if (raw := read_whole(read, batch)) is not None), None)
+
+    def end_of(self, offset: int, last_sequence: int) -> int | None:
+        """Where the batch at `offset` ends; None when no copy holds the header of one that ends `last_sequence`."""
+        headers = (decode_header(read(offset, HEADER_BYTES), self.pack_id) for read in self.readers())
+        ends = (offset + h.padded_bytes for h in headers if h is not None and h.last_sequence == last_sequence)
+        return next(ends, None)
 
     def restore(self, batch: Batch, raw: bytes) -> int:
         """Write a batch to every copy that lacks it; the number of copies mended.

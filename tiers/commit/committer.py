@@ -85,8 +85,10 @@ class GroupCommitter:
         self.counters = CommitCounters()
 
     async def start(self) -> None:
-        """Open the writer; the first batch seals what an earlier process of this worker number left open.
+        """Open the writer, and seal what an earlier process of this worker number left open.
 
+        The batch that seals also continues the chain: what that process flushed without committing is void from then
+        on, so that no later recovery brings a write back that was never answered and has been read past since.
         Errors: what opening the database raises.
         """
         self._loop = asyncio.get_running_loop()
@@ -131,8 +133,10 @@ class GroupCommitter:
         except BaseException as error:  # noqa: BLE001  # handed to whoever awaits start()
             loop.call_soon_threadsafe(started.set_exception, error)
             return
-        loop.call_soon_threadsafe(started.set_result, None)
         builder = BatchBuilder(writer, self._packs, self._clock, self._new_id)
+        if self._packs.has_leftovers:
+            self._commit(builder, [])  # on failure the first batch that stands does it
+        loop.call_soon_threadsafe(started.set_result, None)
         is_open = True
         while is_open:
             batch, is_open = self._take()

@@ -1,5 +1,6 @@
 """One open pack of one worker: r copies, written side by side, each append durable when it returns."""
 
+import logging
 import mmap
 import queue
 import threading
@@ -10,6 +11,8 @@ from metadata.types import Blob, BlobId, BlobKind, BlobState
 from tiers.commit.log import PAGE, padded
 from tiers.devices.contract import LogFile
 from tiers.errors import DeviceFailed, QuorumNotReached, StorageError
+
+logger = logging.getLogger(__name__)
 
 PACK_BYTES_MAX: Final = 256 << 20
 """A pack is sealed once it is longer; keeps recovery scans and compaction steps short."""
@@ -42,9 +45,11 @@ class _Copy:
         self._file = file
         self._inbox: queue.SimpleQueue[tuple[int, memoryview] | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._end = 0
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def begin(self, offset: int, data: memoryview) -> None:
+        self._end = offset + len(data)
         self._inbox.put((offset, data))
 
     def finish(self) -> Exception | None:
@@ -65,7 +70,7 @@ class _Copy:
                 self._outbox.put(error)
             else:
                 self._outbox.put(None)
-        self._file.close()
+        close_trimmed(self._file, self._end)
 
 
 class OpenPack:
@@ -118,10 +123,19 @@ class OpenPack:
         return None
 
     def close(self) -> None:
-        """Close every copy; whatever was appended stays durable."""
-        self._first.close()
+        """Close every copy; whatever was appended stays durable, what was reserved beyond it is given back."""
+        close_trimmed(self._first, self.end)
         for copy in self._others:
             copy.close()
+
+
+def close_trimmed(file: LogFile, size: int) -> None:
+    """Give back what one copy holds beyond `size`, and close it. A device that refuses costs space and nothing else."""
+    try:
+        file.trim(size)
+    except StorageError as error:
+        logger.warning("space of a pack copy is not given back: %s", error)
+    file.close()
 
 
 def pack_row(blob_id: BlobId, tier: str, placement: Sequence[str], worker: int, created_ms: int) -> Blob:

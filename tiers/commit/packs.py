@@ -9,11 +9,12 @@ from metadata.contract import Transaction
 from metadata.tables import BLOB, REPAIR
 from metadata.types import Blob, BlobId, BlobState, Repair
 from tiers.catalogue import Catalogue
-from tiers.commit.pack import OpenPack, Staging, pack_file_name, pack_row
+from tiers.commit.chain import PackCopies
+from tiers.commit.pack import OpenPack, Staging, close_trimmed, pack_file_name, pack_row
 from tiers.datapath.placement import choose
-from tiers.devices.contract import Area, LogFile
+from tiers.devices.contract import Area, Device, LogFile
 from tiers.devices.fleet import Fleet
-from tiers.errors import PlacementShort, StorageError
+from tiers.errors import FragmentNotFound, PlacementShort, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ class PackSet:
         self._stagings: dict[str, Staging] = {}
         self._unknown: set[BlobId] = set()  # packs whose row no committed batch has inserted yet
         self._sealing: list[OpenPack] = []
-        self._leftovers: list[BlobId] = []
+        self._leftovers: dict[BlobId, PackCopies] = {}
+        self._sealed: list[tuple[PackCopies, int]] = []
         self.log_tier = catalogue.tier_of("STANDARD")
 
     def get(self, tier: str) -> OpenPack:
@@ -85,10 +87,11 @@ class PackSet:
             _seal(transaction, row._replace(size=max(pack.end, row.size)), now_ms)
             for copy in pack.failed_copies:
                 transaction.put(REPAIR, Repair(pack.blob_id, copy, "append failed", now_ms))
-        for blob_id in self._leftovers:
+        self._sealed.clear()
+        for blob_id, copies in self._leftovers.items():
             leftover = transaction.get(BLOB, (blob_id,))
             if leftover is not None and leftover.state == BlobState.OPEN and leftover.worker == self._worker:
-                _seal(transaction, leftover, now_ms)
+                self._seal_leftover(transaction, leftover, copies, now_ms)
 
     def advance(self, transaction: Transaction, pack: OpenPack, last_sequence: int) -> None:
         """Record in the pack's row that the batch about to be appended is its last."""
@@ -104,6 +107,9 @@ class PackSet:
             self._unknown.discard(pack.blob_id)
             pack.close()
         self._sealing.clear()
+        for copies, end in self._sealed:
+            self._trim(copies, end)
+        self._sealed.clear()
         self._leftovers.clear()
 
     def suspect_all(self) -> None:
@@ -119,7 +125,12 @@ class PackSet:
         """
         transaction.begin_step()
         mine = [row for row in transaction.select_open_packs() if row.worker == self._worker]
-        self._leftovers = [row.blob_id for row in mine]
+        self._leftovers = {row.blob_id: self._copies_of(row) for row in mine}
+
+    @property
+    def has_leftovers(self) -> bool:
+        """Whether the next batch seals a pack of an earlier process."""
+        return bool(self._leftovers)
 
     def close(self) -> None:
         """Close every open pack (the next process of this worker seals them); remove those never used."""
@@ -135,6 +146,23 @@ class PackSet:
             device = self._fleet.get(device_id)
             if device is not None:
                 device.delete(Area.PACKS, pack_file_name(blob_id, copy))
+
+    def _copies_of(self, row: Blob) -> PackCopies:
+        devices = [self._fleet.get(device_id) for device_id in row.placement.split(" ")]
+        return PackCopies(row.blob_id, {copy: device for copy, device in enumerate(devices) if device is not None})
+
+    def _seal_leftover(self, transaction: Transaction, row: Blob, copies: PackCopies, now_ms: int) -> None:
+        """The row of an open pack says where its last batch begins; the batch says where it ends."""
+        end = copies.end_of(row.size, row.last_sequence) if row.last_sequence else 0
+        copies.close()
+        _seal(transaction, row._replace(size=row.size if end is None else end), now_ms)
+        if end is not None:
+            self._sealed.append((copies, end))
+
+    def _trim(self, copies: PackCopies, end: int) -> None:
+        """What a dead process had reserved, or appended without committing, goes; on the devices' own threads."""
+        for copy, device in copies.devices.items():
+            self._fleet.submit(device.device_id, _trim_copy, device, pack_file_name(copies.pack_id, copy), end)
 
     def _create(self, tier: str) -> OpenPack:
         copies = self._catalogue.pack_copies(tier)
@@ -169,6 +197,14 @@ class PackSet:
                 logger.warning("device %s takes no pack: %s", device_id, error)
                 failed.add(device_id)
         return files
+
+
+def _trim_copy(device: Device, name: str, size: int) -> None:
+    try:
+        file = device.reopen_log(name)
+    except FragmentNotFound:
+        return  # repair will bring it back, without the tail
+    close_trimmed(file, size)
 
 
 def _seal(transaction: Transaction, row: Blob, now_ms: int) -> None:

@@ -83,6 +83,12 @@ class LogFile(Protocol):
         Errors: DeviceFull, DeviceFailed; the copy is then suspect and must not be appended to again.
         """
 
+    def trim(self, size: int) -> None:
+        """Give back space held beyond `size` bytes, when nothing will be appended any more; never lengthens the file.
+
+        Not flushed: after a power cut the space may be held again. Errors: DeviceFailed.
+        """
+
     def close(self) -> None: ...
 
 

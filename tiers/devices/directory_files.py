@@ -183,8 +183,6 @@ class DirectoryLogFile:
         except OSError:
             os.close(self._buffered)
             raise
-        if is_new:
-            self._reserve_to(1)
 
     def append(self, offset: int, data: memoryview) -> None:
         """Write `data` at `offset` and make it durable. Errors: DeviceFull, DeviceFailed."""
@@ -193,6 +191,12 @@ class DirectoryLogFile:
         with posix.Translating(f"append {self._path}"):
             self._reserve_to(offset + len(data))
             posix.write_durably(self._descriptor_for(offset, data), offset, data)
+
+    def trim(self, size: int) -> None:
+        """Give back what is reserved beyond `size`. Errors: DeviceFailed."""
+        with posix.Translating(f"trim {self._path}"):
+            if os.fstat(self._buffered).st_size > size:
+                os.ftruncate(self._buffered, size)
 
     def flush(self) -> None:
         """Make the file itself durable, once, after it was created. Errors: OSError."""

@@ -152,6 +152,10 @@ class _Log:
         """See the contract."""
         self._device.around(Operation.APPEND, len(data), lambda: self._inner.append(offset, data))
 
+    def trim(self, size: int) -> None:
+        """See the contract."""
+        self._device.around(Operation.TRUNCATE, 0, lambda: self._inner.trim(size))
+
     def close(self) -> None:
         """See the contract."""
         self._inner.close()

@@ -176,5 +176,11 @@ class MemoryLogFile:
         self._owner.write(self._content, offset, data)
         self._content.flush()
 
+    def trim(self, size: int) -> None:
+        """Cut the file to `size` bytes, if it is longer. Errors: DeviceFailed."""
+        self._power.require()
+        if len(self._content.data) > size:
+            self._owner.truncate(self._content, size)
+
     def close(self) -> None:
         """Nothing to close."""

@@ -135,7 +135,7 @@ class FaultyDevice(InterceptedDevice):
             self._faults.append(fault)
         return fault
 
-    def heal(self) -> None:
+    def clear_faults(self) -> None:
         """Drop every planned fault, corruption and hang."""
         with self._lock:
             self._faults.clear()

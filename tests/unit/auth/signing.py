@@ -105,7 +105,7 @@ def signed(
             moved and (name.lower().startswith("x-amz-") or name.lower() in {"date", "content-type", "content-md5"})
         )
     }
-    return received(method, request.url, lines, body)
+    return received(method, str(request.url), lines, body)
 
 
 def received(method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Call:

@@ -95,7 +95,7 @@ def test_chance_is_replayed_by_its_seed_and_healed() -> None:
                 device.delete(Area.PACKS, "p")
             except DeviceFailed:
                 failed.append(number)
-        device.heal()
+        device.clear_faults()
         device.delete(Area.PACKS, "p")
         return failed
 
@@ -110,6 +110,6 @@ def test_corruption_flips_one_bit_of_a_read_and_nothing_on_the_medium() -> None:
     opened, view = device.open(Area.SNAPSHOTS, "s"), memoryview(bytearray(64))
     opened.read_into(0, view)
     assert sum(byte.bit_count() for byte in view) == 1
-    device.heal()
+    device.clear_faults()
     opened.read_into(0, view)
     assert not any(view)

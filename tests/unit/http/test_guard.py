@@ -114,7 +114,6 @@ NAMED = (b"host", b"h")
             for name in (b"authorization", b"range", b"content-md5", b"x-amz-date")
         ),
         (400, [NAMED, (b"x-amz-content-sha256", b"1"), (b"x-amz-content-sha256", b"2")]),
-        (417, [NAMED, (b"expect", b"200-ok")]),
     ],
 )
 def test_refused_lines(status: int, headers: list[tuple[bytes, bytes]]) -> None:

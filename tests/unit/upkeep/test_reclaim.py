@@ -125,7 +125,7 @@ def test_a_failing_device_keeps_the_row_until_it_answers(tmp_path: Path) -> None
         worker = world.reclaim()
         assert await run_pass(lambda: worker) == 0
         assert await world.reader.get_row(BLOB, (dead.blob_id,)) == dead
-        sick.heal()
+        sick.clear_faults()
         assert await run_pass(lambda: worker) == 1
         await audit_files(world)
 
