@@ -32,6 +32,10 @@ class Transaction(Protocol):
     head: ChainHead
     """Chain head as it stands in the database; `commit` replaces it."""
 
+    @property
+    def change_count(self) -> int:
+        """Puts and deletes so far, those of steps taken back left out."""
+
     def begin_step(self) -> None: ...
     def undo_step(self) -> None: ...
 
@@ -49,7 +53,9 @@ class Transaction(Protocol):
     def select_parts(self, upload_id: str) -> list[Part]:
         """All parts of an upload, by part number."""
 
-    def select_open_uploads(self, bucket_id: int) -> list[Upload]: ...
+    def select_open_uploads(self, bucket_id: int, limit: int) -> list[Upload]:
+        """Up to `limit` open uploads of a bucket, by key."""
+
     def has_versions(self, bucket_id: int) -> bool:
         """Whether any version, delete marker or object row of the bucket exists."""
 
@@ -107,7 +113,11 @@ class Reader(Protocol):
     async def newest_noncurrent(self, bucket_id: int, key: bytes) -> Version | None: ...
 
     async def page_objects(self, bucket_id: int, start: bytes, stop: bytes | None, limit: int) -> list[Version]:
-        """Current versions with start <= key < stop in key order; `stop` None is the end of the bucket."""
+        """Current versions with start <= key < stop in key order; `stop` None is the end of the bucket.
+
+        As in every page of versions `attributes`, `parts`, `tags` and `extents` are left empty: they are as long as the
+        client pleases, and no listing shows them.
+        """
 
     async def page_versions(
         self, bucket_id: int, start: bytes, before_sequence: int | None, stop: bytes | None, limit: int

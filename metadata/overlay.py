@@ -38,7 +38,13 @@ class OverlayTransaction(ABC):
         self._pending: Images = defaultdict(dict)  # put or deleted, not yet written
         self._flushed: Images = defaultdict(dict)  # written, not yet committed
         self._undo: list[tuple[dict[Key, Any], Key, Any]] = []
+        self._counted = 0
         self._is_ended = False
+
+    @property
+    def change_count(self) -> int:
+        """Puts and deletes so far, those of steps taken back left out."""
+        return self._counted + len(self._undo)
 
     # ---------------------------------------------------------------- what a driver supplies
 
@@ -61,6 +67,7 @@ class OverlayTransaction(ABC):
     def begin_step(self) -> None:
         """What is put from here on is taken back by `undo_step`."""
         assert not self._is_ended
+        self._counted += len(self._undo)
         self._undo.clear()
 
     def undo_step(self) -> None:
@@ -135,9 +142,9 @@ class OverlayTransaction(ABC):
         """All parts of an upload, by part number."""
         return list(map(Part._make, self._select((PART,), self._texts.select_parts, (upload_id,))))
 
-    def select_open_uploads(self, bucket_id: int) -> list[Upload]:
-        """All open uploads of a bucket, by key."""
-        return list(map(Upload._make, self._select((UPLOAD,), self._texts.select_open_uploads, (bucket_id,))))
+    def select_open_uploads(self, bucket_id: int, limit: int) -> list[Upload]:
+        """Up to `limit` open uploads of a bucket, by key."""
+        return list(map(Upload._make, self._select((UPLOAD,), self._texts.select_open_uploads, (bucket_id, limit))))
 
     def has_versions(self, bucket_id: int) -> bool:
         """Whether any version, delete marker or object row of the bucket exists."""

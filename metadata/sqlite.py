@@ -138,6 +138,10 @@ class SqliteTransaction(OverlayTransaction):
             raise unavailable(error) from error
 
     def _write(self, table: Table[Any], rows: list[Any], deleted: list[tuple[Any, ...]]) -> None:
+        # After a full disk or a failed read SQLite may have rolled back by itself: what was flushed before is gone
+        # then, and each row written now would stand alone.
+        if not self._driver.in_transaction:
+            raise MetadataUnavailable("sqlite: the transaction was rolled back after an error")
         try:
             if deleted:
                 self._driver.executemany(DELETE[table], deleted)

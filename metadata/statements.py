@@ -21,6 +21,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    cast,
     column,
     delete,
     exists,
@@ -50,6 +51,9 @@ from metadata.models import (
 )
 from metadata.tables import TABLES, Table
 from metadata.types import BlobState
+
+UNLISTED: Final = frozenset({"attributes", "parts", "tags", "extents"})
+"""Columns of a version that pages of versions come without."""
 
 Names = tuple[str, ...]
 Statement = tuple[ClauseElement, Names]
@@ -217,10 +221,16 @@ def _in_range(model: Model, half: str = "", *, is_open: bool = False, has_stop: 
     return [model.c.bucket_id == _integer("bucket_id" + half), first, *stop]
 
 
+def _listed(model: Model) -> list[Any]:
+    """The columns of a version in a listing. What none shows is left empty: it may be a megabyte a row."""
+    empty = cast(literal_column("''"), LargeBinary())
+    return [empty.label(each.name) if each.name in UNLISTED else each for each in model.c]
+
+
 def page_objects(*, has_stop: bool) -> Statement:
     """Current versions from `start` on, before `stop`, in key order."""
     names = ("bucket_id", "start", *(["stop"] if has_stop else []), "limit")
-    query = select(OBJECT).where(*_in_range(OBJECT, has_stop=has_stop))
+    query = select(*_listed(OBJECT)).where(*_in_range(OBJECT, has_stop=has_stop))
     return _limited(query.order_by(OBJECT.c.key)), names
 
 
@@ -228,8 +238,8 @@ def _newest_first(current: list[ColumnElement[bool]], noncurrent: list[ColumnEle
     # Each half stops at the limit by itself: PostgreSQL does not merge the two orders, it would sort the whole bucket.
     newest = NONCURRENT.c.key, NONCURRENT.c.sequence.desc()
     halves = (
-        select(OBJECT).where(*current).order_by(OBJECT.c.key).limit(_integer("limit")),
-        select(NONCURRENT).where(*noncurrent).order_by(*newest).limit(_integer("limit_again")),
+        select(*_listed(OBJECT)).where(*current).order_by(OBJECT.c.key).limit(_integer("limit")),
+        select(*_listed(NONCURRENT)).where(*noncurrent).order_by(*newest).limit(_integer("limit_again")),
     )
     both = union_all(*[select(half.offset(literal_column("0")).subquery()) for half in halves])
     ordered = both.order_by(both.selected_columns.key, both.selected_columns.sequence.desc())
@@ -276,9 +286,9 @@ def select_parts() -> Statement:
 
 
 def select_open_uploads() -> Statement:
-    """All open uploads of a bucket, by key."""
+    """Open uploads of a bucket, by key."""
     query = select(UPLOAD).where(UPLOAD_IS_OPEN, UPLOAD.c.bucket_id == _integer("bucket_id"))
-    return query.order_by(UPLOAD.c.key, UPLOAD.c.created_ms, UPLOAD.c.upload_id), ("bucket_id",)
+    return _limited(query.order_by(UPLOAD.c.key, UPLOAD.c.created_ms, UPLOAD.c.upload_id)), ("bucket_id", "limit")
 
 
 def has_versions() -> Statement:

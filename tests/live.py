@@ -117,6 +117,13 @@ class LiveStore:
         self.process.wait()
         self.process = None
 
+    def kill_supervisor(self) -> None:
+        """SIGKILL to the supervisor alone; the others drain by themselves."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
     def stop(self) -> int:
         """SIGTERM; the exit status. Idempotent."""
         if self.process is None:
@@ -139,7 +146,8 @@ class LiveStore:
     def client(self, service: str = "s3", **config: Any) -> Any:
         """A boto3 client of the root account; configuration as any user has it, but few retries."""
         options = {"retries": {"max_attempts": 1, "mode": "standard"}, "s3": {"addressing_style": "path"}, **config}
-        return boto3.client(
+        make: Any = boto3.client  # its stubs know the services by literal names
+        return make(
             service,
             endpoint_url=self.endpoint,
             aws_access_key_id=ACCESS_KEY,

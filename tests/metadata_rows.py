@@ -25,6 +25,11 @@ def version(key: bytes, sequence: int, **changed: Any) -> Version:
     return made
 
 
+def listed(row: Version) -> Version:
+    """A version as pages of versions have it."""
+    return row._replace(attributes=b"", parts=b"", tags=b"", extents=b"")
+
+
 def commit(writer: Writer, *rows: tuple[Table[Any], Any]) -> None:
     """Store rows in one transaction that leaves the chain where it is."""
     with writer.transaction() as transaction:

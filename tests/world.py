@@ -35,6 +35,8 @@ from tiers.namespace.types import Description
 from tiers.upkeep.compaction import Compaction
 from tiers.upkeep.cursors import MetadataCursors
 from tiers.upkeep.reclaim import Reclaim, ReclaimTimes
+from tiers.upkeep.repair import Repair
+from tiers.upkeep.reports import FragmentReports
 from tiers.upkeep.sweeps import Reach
 from tiers.worker import Pace, Runner, Worker
 
@@ -130,7 +132,8 @@ class World:
             new_id=self.new_id,
             rng=self.rng,
         )
-        self.contents = ContentReader(self.fleet, self.reader, self.executor)
+        report = FragmentReports(self.committer, self.clock)
+        self.contents = ContentReader(self.fleet, self.reader, self.executor, report=report)
         self.namespace = self.namespace_over(self.reader)
         self.cursors = MetadataCursors(self.reader, self.committer)
 
@@ -165,6 +168,11 @@ class World:
         reach = Reach(self.reader, self.committer, self.fleet, self.clock, grace_seconds)
         times = ReclaimTimes(kept_answer_seconds=GRACE_SECONDS)
         return Reclaim(reach, self.cursors, lambda: snapshot_sequence, times=times)
+
+    def repair(self) -> Repair:
+        """A repair worker."""
+        reach = Reach(self.reader, self.committer, self.fleet, self.clock, GRACE_SECONDS)
+        return Repair(reach, self.catalogue, rng=self.rng)
 
     def compaction(self) -> Compaction:
         """A compaction worker."""

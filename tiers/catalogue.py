@@ -14,10 +14,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from metadata.contract import Reader
+from metadata.tables import DEVICE, TIER, Table
 from metadata.types import Device, DeviceState, TierRow
 from tiers.errors import StorageClassUnknown
 
 SEGMENT_BYTES: Final = 4 << 20
+_PAGE_ROWS: Final = 1000
 _LAYOUT: Final = re.compile(r"([1-9]\d{0,2})\+(\d{1,3}):([1-9]\d*)")
 
 
@@ -242,3 +245,15 @@ _DEFAULT_TIERS: Final = (
     Tier("cold", 3, f"4+2:{SEGMENT_BYTES}", 3, ("GLACIER", "DEEP_ARCHIVE"), medium="archive"),
 )
 # fmt: on
+
+
+async def read_catalogue(reader: Reader) -> Catalogue:
+    """The catalogue as the database has it now. Errors: MetadataUnavailable."""
+    return Catalogue(await _all(reader, TIER), await _all(reader, DEVICE))
+
+
+async def _all(reader: Reader, table: Table[Any]) -> list[Any]:
+    rows: list[Any] = []
+    while page := await reader.scan(table, table.key_of(rows[-1]) if rows else None, _PAGE_ROWS):
+        rows += page
+    return rows

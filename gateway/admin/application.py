@@ -35,7 +35,7 @@ def admin_application(services: Services, gatekeeper: Gatekeeper, checks: Checks
     """The application of the admin port."""
     application = FastAPI(
         title="Isotherm admin API", version=version, docs_url=None, redoc_url=None, openapi_url=None,
-        exception_handlers=_HANDLERS,
+        exception_handlers=_HANDLERS, redirect_slashes=False,
     )  # fmt: skip
     application.state.services = services
     for route in ROUTES:
@@ -56,7 +56,8 @@ class Gate:
     """Stands before everything: health passes, all else needs a token with the scope of its route, and a bounded body.
 
     The decision is made from the table of routes before the body is read, so that nobody without the right makes the
-    process read or parse anything.
+    process read or parse anything. What the table does not name is answered here and never reaches the application: its
+    router may read a path otherwise than the table does (Starlette's lets a line feed follow a whole path).
     """
 
     def __init__(self, application: ASGIApp, gatekeeper: Gatekeeper, new_id: Callable[[], bytes]) -> None:
@@ -86,6 +87,8 @@ class Gate:
         if len(headers) > 1:
             raise Problem(400, "HeaderRepeated", "The Authorization header occurs more than once.")
         token = self._gatekeeper.admit(headers[0] if headers else None, source=source, scope=needed)
+        if needed is None:
+            raise _not_routed(request.scope["path"])
         request.state.token_name = token.name
         length = request.headers.get("content-length")
         if "transfer-encoding" in request.headers:
@@ -95,7 +98,7 @@ class Gate:
 
 
 _PATTERNS: Final[Sequence[tuple[re.Pattern[str], Route]]] = tuple(
-    (re.compile(re.sub(r"\{[a-z_]+\}", "[^/]+", route.path)), route) for route in ROUTES
+    (re.compile(re.sub(r"\{[a-z_]+\}", r"[^/\\s]+", route.path)), route) for route in ROUTES
 )
 
 
@@ -105,6 +108,14 @@ def _scope_of(method: str, path: str) -> Scope | None:
         if pattern.fullmatch(path) and method == route.method:
             return route.scope
     return None
+
+
+def _not_routed(path: str) -> Problem:
+    """The refusal of a method and path that no route has."""
+    methods = sorted({route.method for pattern, route in _PATTERNS if pattern.fullmatch(path)})
+    if not methods:
+        return Problem(404, "NotFound", "The request is not served.")
+    return Problem(405, "MethodNotAllowed", "The request is not served.", headers={"allow": ", ".join(methods)})
 
 
 def _request_id(request: Request) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -23,7 +23,7 @@ class Checks(Protocol):
         """OK with full redundancy, DEGRADED while reads and writes go on without it, else UNAVAILABLE."""
 
 
-def add_health(application: FastAPI, checks: Checks) -> None:
+def add_health(application: Starlette, checks: Checks) -> None:
     """Add the health routes: GET and HEAD, 200 while requests can be served and 503 otherwise."""
 
     async def live(request: Request) -> Response:
@@ -43,9 +43,10 @@ def add_health(application: FastAPI, checks: Checks) -> None:
             application.add_route(f"{prefix}/{name}", handler, ["GET", "HEAD"], include_in_schema=False)
 
 
-def health_application(checks: Checks) -> FastAPI:
+def health_application(checks: Checks) -> Starlette:
     """The front application of a data worker: health and nothing else; S3 is served beside it."""
-    application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    application = Starlette()
+    application.router.redirect_slashes = False  # a redirect would answer with whatever host the client named
     add_health(application, checks)
     return application
 

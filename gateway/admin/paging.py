@@ -42,8 +42,10 @@ class Cursors:
             raw = urlsafe_b64decode(cursor.encode())
         except ValueError:
             raw = b""
-        tag, text = raw[:_TAG_BYTES], raw[_TAG_BYTES:]
-        if not hmac.compare_digest(tag, self._tag(purpose, text)):
+        text = raw[_TAG_BYTES:]
+        # Whole cursors are compared: base64 has several spellings of the same bytes, and only ours is good.
+        made = urlsafe_b64encode(self._tag(purpose, text) + text)
+        if not hmac.compare_digest(made, cursor.encode()):
             raise Problem(400, "CursorInvalid", "The cursor is not one of this listing.")
         position = json.loads(text)
         assert isinstance(position, list), "we made it"

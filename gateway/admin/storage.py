@@ -1,7 +1,6 @@
 """Devices, tiers and buckets: list and show."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fastapi import Path
 
@@ -10,9 +9,8 @@ from gateway.admin.paging import LIMIT_DEFAULT, Cursor, Limit
 from gateway.admin.problems import Problem
 from gateway.admin.services import Services, Serving, Space
 from metadata import types
-from metadata.contract import Reader
-from metadata.tables import DEVICE, TIER
-from tiers.catalogue import Catalogue
+from metadata.tables import DEVICE
+from tiers.catalogue import Catalogue, read_catalogue
 
 
 async def list_devices(services: Serving, limit: Limit = LIMIT_DEFAULT, cursor: Cursor = "") -> DevicePage:
@@ -66,18 +64,6 @@ async def _tiers(services: Services) -> Sequence[Tier]:
     catalogue = await read_catalogue(services.reader)
     space = await services.space()
     return [_tier_of(catalogue, name.name, space) for name in catalogue.tiers()]
-
-
-async def read_catalogue(reader: Reader) -> Catalogue:
-    """The catalogue as the database has it now."""
-    return Catalogue(await _all(reader, TIER), await _all(reader, DEVICE))
-
-
-async def _all(reader: Reader, table: Any) -> list[Any]:  # noqa: ANN401  # one seam over row types
-    rows: list[Any] = []
-    while page := await reader.scan(table, table.key_of(rows[-1]) if rows else None, 1000):
-        rows += page
-    return rows
 
 
 def _tier_of(catalogue: Catalogue, name: str, space: Mapping[str, Space | None]) -> Tier:

@@ -19,6 +19,7 @@ from gateway.app.store import (
     Store,
     close_idle,
     every,
+    metered,
     metrics_folder,
     new_contents,
     open_store,
@@ -38,6 +39,7 @@ from tiers.upkeep.accounting import Accounting
 from tiers.upkeep.compaction import Compaction
 from tiers.upkeep.cursors import MetadataCursors
 from tiers.upkeep.reclaim import Reclaim, ReclaimTimes
+from tiers.upkeep.repair import Repair
 from tiers.upkeep.snapshots import Snapshots
 from tiers.upkeep.sweeps import Reach
 from tiers.upkeep.vitals import Vitals
@@ -49,6 +51,8 @@ CALM = 2.0
 GAUGE_SECONDS = 5.0
 ACCOUNTING_SECONDS = 30.0
 REPAIRS_COUNTED_MAX = 10_000
+MARGIN_MAX = 5
+"""What a queued blob may still lose is counted up to here: a label has few values, and more is no cause for worry."""
 
 
 class AdminOnly:
@@ -76,7 +80,10 @@ async def run_control(process: Process) -> None:
         vitals = Vitals(store.reader, store.fleet, store.catalogue, ticks)
         contents = new_contents(store)
         await undo.enter_async_context(running(every(IDLE_SECONDS, lambda: close_idle(contents))))
-        runners = [Runner(worker, Pace(CALM, ticks), rng) for worker in _workers(store, contents)]
+        repair = _repair(store, meters)
+        undo.push_async_callback(repair.close)
+        workers = [*_workers(store, contents), repair]
+        runners = [Runner(worker, Pace(CALM, ticks), rng) for worker in workers]
         for runner in runners:
             await undo.enter_async_context(_run(runner))
         await undo.enter_async_context(running(every(GAUGE_SECONDS, lambda: _set_gauges(store, vitals))))
@@ -115,6 +122,20 @@ def _workers(store: Store, contents: ContentReader) -> Sequence[Worker]:
         ),
         Compaction(reader, committer, contents, cursors, between_passes_seconds=upkeep.compaction_seconds),
         Accounting(reader, lambda counts: _set_objects(store, counts), ACCOUNTING_SECONDS),
+    )
+
+
+def _repair(store: Store, meters: list[Callable[[], None]]) -> Repair:
+    """The repair worker, over devices that count what it moves as its own."""
+    upkeep = store.settings.upkeep
+    fleet = metered(store.bare, store.catalogue, store.families, "repair", meters)
+    reach = Reach(store.reader, store.committer, fleet, clock, upkeep.reclaim_grace_seconds)
+    return Repair(
+        reach,
+        store.catalogue,
+        rng=rng,
+        rest_seconds=upkeep.repair_seconds,
+        observe=lambda margins: _set_redundancy(store, margins),
     )
 
 
@@ -165,6 +186,12 @@ async def _set_gauges(store: Store, vitals: Vitals) -> None:
         store.families.tier_capacity.labels(tier.name, "free").set(free)
         store.families.tier_capacity.labels(tier.name, "used").set(total - free)
     store.families.repair_queue.set(len(await store.reader.list_repairs(REPAIRS_COUNTED_MAX)))
+
+
+def _set_redundancy(store: Store, margins: Mapping[int, int]) -> None:
+    for margin in range(-1, MARGIN_MAX + 1):
+        label = "lost" if margin < 0 else str(margin)
+        store.families.redundancy_blobs.labels(label).set(margins.get(margin, 0))
 
 
 def _set_objects(store: Store, counts: Mapping[str, int]) -> None:

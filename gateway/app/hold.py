@@ -5,6 +5,7 @@ outlive a supervisor that was killed by the length of their drain; they keep the
 """
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +16,9 @@ from gateway.app.sources import ticks
 from gateway.settings.tree import Settings
 from metadata.errors import StorageError
 
-LOCK_FILE: Final = "serving.lock"
-WAIT_SECONDS_MAX: Final = 10.0
-"""So long are processes of an earlier `serve` waited for."""
+logger = logging.getLogger(__name__)
 
+LOCK_FILE: Final = "serving.lock"
 _RETRY_SECONDS: Final = 0.05
 
 
@@ -27,23 +27,31 @@ class StoreInUse(StorageError):
 
 
 @contextmanager
-def held(settings: Settings) -> Iterator[int]:
+def held(settings: Settings, *, wait_seconds: float = 0.0) -> Iterator[int]:
     """Hold the data directory for the block; the descriptor is for child processes to inherit.
 
-    Waits a little for an earlier holder. Errors: StoreInUse, OSError.
+    Waits at most so long for earlier holders to end. Errors: StoreInUse, OSError.
     """
     folder = settings.data / "run"
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        deadline = ticks() + WAIT_SECONDS_MAX
-        while not _is_taken(descriptor):
-            if ticks() > deadline:
-                raise StoreInUse(f"another process serves {settings.data.absolute()}: stop it first")
-            sleep(_RETRY_SECONDS)
+        _take(descriptor, settings, wait_seconds)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _take(descriptor: int, settings: Settings, wait_seconds: float) -> None:
+    deadline = ticks() + wait_seconds
+    is_told = False
+    while not _is_taken(descriptor):
+        if ticks() >= deadline:
+            raise StoreInUse(f"another process serves {settings.data.absolute()}: stop it first")
+        if not is_told:
+            logger.warning("processes of another serve hold %s: waiting for their end", settings.data.absolute())
+            is_told = True
+        sleep(_RETRY_SECONDS)
 
 
 def _is_taken(descriptor: int) -> bool:

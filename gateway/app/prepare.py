@@ -26,6 +26,7 @@ from tiers.commit.committer import GroupCommitter
 from tiers.commit.rebuild import Rebuilt, rebuild
 from tiers.commit.recovery import recover
 from tiers.devices.fleet import Fleet
+from tiers.devices.posix import flush_directory
 from tiers.errors import BucketNameTaken
 from tiers.namespace.accounts import ROOT_PRINCIPAL_ID
 from tiers.namespace.namespace import Namespace
@@ -48,7 +49,7 @@ async def prepare(settings: Settings) -> Fresh:
     try:
         box = SecretBox(await prepare_master(settings, reader), token_bytes)
         catalogue, _ = await stored_catalogue(settings, reader)
-        fleet = open_fleet(settings, catalogue, lambda device, tier: device)
+        fleet = open_fleet(settings, catalogue)
         try:
             await asyncio.to_thread(_recover, settings, metadata, fleet)
             committer = new_committer(settings, metadata, catalogue, fleet, PREPARE_INDEX)
@@ -64,6 +65,9 @@ async def prepare(settings: Settings) -> Fresh:
             fleet.close()
     finally:
         await reader.close()
+    # The names of database, devices and secrets, and of their directory: nobody is answered before they are durable.
+    flush_directory(settings.data)
+    flush_directory(settings.data.absolute().parent)
     return fresh
 
 
@@ -98,7 +102,7 @@ def rebuild_metadata(settings: Settings, progress: Progress) -> Rebuilt:
     settings.data.mkdir(parents=True, exist_ok=True)
     metadata = open_store_metadata(settings)
     metadata.migrate()
-    fleet = open_fleet(settings, default_catalogue(settings), lambda device, tier: device)
+    fleet = open_fleet(settings, default_catalogue(settings))
     try:
         return rebuild(metadata, fleet, progress=progress)
     finally:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gateway.admin.storage import read_catalogue
 from gateway.app.sources import clock, new_id, rng, ticks
 from gateway.settings.tree import Settings
 from gateway.telemetry.access_log import AccessLog
@@ -20,9 +19,10 @@ from gateway.telemetry.meters import CommitMeter, DeviceMeter
 from metadata.contract import Metadata, Reader
 from metadata.session import open_metadata
 from metadata.types import Device
-from tiers.catalogue import Catalogue
+from tiers.catalogue import Catalogue, read_catalogue
 from tiers.commit.committer import GroupCommitter
 from tiers.commit.recovery import WORKER_BITS
+from tiers.datapath import md5
 from tiers.datapath.reader import ContentReader
 from tiers.datapath.stripes import StripePool
 from tiers.datapath.writer import BlobWriter
@@ -41,19 +41,21 @@ PREPARE_INDEX: Final = 1001
 """Worker numbers on a host of the processes that are no data workers; those count from 0."""
 
 IDENTITY: Final = "device.json"
+OPENING_THREADS: Final = 8
 IDLE_SECONDS: Final = 60.0
 """Files that nobody read for so long are closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The open parts that processes share the shape of."""
+    """The open parts that processes share the shape of. `fleet` counts what it moves, `bare` does not."""
 
     settings: Settings
     metadata: Metadata
     reader: Reader
     catalogue: Catalogue
     fleet: Fleet
+    bare: Fleet
     families: Families
     committer: GroupCommitter
     executor: Executor
@@ -89,22 +91,24 @@ def default_catalogue(settings: Settings) -> Catalogue:
     return Catalogue(Catalogue.default_tiers(), devices)
 
 
-def open_fleet(
-    settings: Settings, catalogue: Catalogue, wrap: Callable[[contract.Device, str], contract.Device]
-) -> Fleet:
-    """Every device that can be opened, each through `wrap(device, tier)`; the others are logged and left out.
+def open_fleet(settings: Settings, catalogue: Catalogue) -> Fleet:
+    """Every device that can be opened; the others are logged and left out.
 
     A directory outside the data directory must carry its identity: an empty mount point is no device.
     """
     own = settings.data.absolute() / "devices"
-    opened: dict[str, contract.Device] = {}
-    for tier in catalogue.tiers():
-        for row in catalogue.devices(tier.name):
-            try:
-                opened[row.device_id] = wrap(_open_device(row, own), tier.name)
-            except DeviceFailed as error:
-                logger.error("device %s is left out: %s", row.device_id, error)
-    return Fleet(opened)
+    rows = [row for tier in catalogue.tiers() for row in catalogue.devices(tier.name)]
+    with ThreadPoolExecutor(OPENING_THREADS, "open") as threads:  # side by side: each one flushes and tries itself out
+        opened = list(threads.map(lambda row: _opened(row, own), rows))
+    return Fleet({device.device_id: device for device in opened if device is not None})
+
+
+def _opened(row: Device, own: Path) -> contract.Device | None:
+    try:
+        return _open_device(row, own)
+    except DeviceFailed as error:
+        logger.error("device %s is left out: %s", row.device_id, error)
+        return None
 
 
 def _open_device(row: Device, own: Path) -> contract.Device:
@@ -133,13 +137,9 @@ async def open_store(
         catalogue, _ = await stored_catalogue(settings, reader)
         families = Families(metrics_folder(settings), process)
 
-        def metered(device: contract.Device, tier: str) -> contract.Device:
-            meter = DeviceMeter(families, tier, purpose)
-            meters.append(meter.flush)
-            return MeteredDevice(device, meter, ticks)
-
-        fleet = open_fleet(settings, catalogue, metered)
-        undo.callback(fleet.close)
+        bare = open_fleet(settings, catalogue)
+        fleet = metered(bare, catalogue, families, purpose, meters)
+        undo.callback(bare.close)
         executor = ThreadPoolExecutor(max(4, len(os.sched_getaffinity(0)) + 2), "work")
         undo.callback(executor.shutdown, wait=False, cancel_futures=True)
         committer = new_committer(settings, metadata, catalogue, fleet, index)
@@ -150,7 +150,21 @@ async def open_store(
         flusher = Flusher(families, access_log, meters, ticks)
         undo.callback(flusher.finish)
         await undo.enter_async_context(running(flusher.run()))
-        yield Store(settings, metadata, reader, catalogue, fleet, families, committer, executor, access_log)
+        yield Store(settings, metadata, reader, catalogue, fleet, bare, families, committer, executor, access_log)
+
+
+def metered(
+    bare: Fleet, catalogue: Catalogue, families: Families, purpose: str, meters: list[Callable[[], None]]
+) -> Fleet:
+    """The devices of `bare`, what they move counted under `purpose` by meters that are appended to `meters`."""
+
+    def wrap(device: contract.Device) -> contract.Device:
+        row = catalogue.find_device(device.device_id)
+        meter = DeviceMeter(families, row.tier if row is not None else "", purpose)
+        meters.append(meter.flush)
+        return MeteredDevice(device, meter, ticks)
+
+    return bare.wrapped(wrap)
 
 
 def new_committer(
@@ -163,7 +177,7 @@ def new_committer(
 
 def new_contents(store: Store) -> ContentReader:
     """A reader of contents that enters what it finds bad into the repair queue."""
-    return ContentReader(store.fleet, store.reader, store.executor, report=FragmentReports(store.committer))
+    return ContentReader(store.fleet, store.reader, store.executor, report=FragmentReports(store.committer, ticks))
 
 
 def new_namespace(
@@ -179,7 +193,8 @@ def new_namespace(
     """The namespace of one process with its writer."""
     executor = executor or ThreadPoolExecutor(1)
     stripes = StripePool(settings.limits.stripe_bytes_max)
-    writer = BlobWriter(catalogue, fleet, stripes, executor, clock=clock, new_id=new_id, rng=rng)
+    lanes = md5.Md5Lanes(md5.installed())
+    writer = BlobWriter(catalogue, fleet, stripes, executor, clock=clock, new_id=new_id, rng=rng, lanes=lanes)
     contents = contents or ContentReader(fleet, reader)
     return Namespace(reader, committer, writer, contents, catalogue, clock, new_id)
 

@@ -156,6 +156,7 @@ class Authenticator:
         access_key_id, expires, signature = query.parse_query_v2(parameters, self._clock())
         credential = await self._find(access_key_id)
         self._verify_v2(call, credential, parameters, expires, signature)
+        sigv2.move_direct(call, parameters)
         query.move_into_headers(call, parameters)
         return _accept_v2(call, credential, Mechanism.QUERY_V2)
 
@@ -172,8 +173,9 @@ class Authenticator:
     def _verify_v2(self, call: Call, credential: Credential, parameters: Query, date: bytes, signature: bytes) -> None:
         bucket = self._host_bucket(call.fields.get(b"host", b"")) if self._host_bucket is not None else None
         sigv2.refuse_unsigned(call)
-        text = sigv2.string_to_sign(call, parameters, date, bucket)
-        if not hmac.compare_digest(sigv2.sign(credential.secret, text), signature):
+        paths = sigv2.resource_paths(call.raw_path, bucket)
+        texts = [sigv2.string_to_sign(call, parameters, date, path) for path in paths]
+        if not any(hmac.compare_digest(sigv2.sign(credential.secret, text), signature) for text in texts):
             raise mismatch(credential)
         _refuse_token(call, parameters)
 

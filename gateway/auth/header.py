@@ -1,5 +1,6 @@
 """The Authorization header and the dates beside it."""
 
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from time import gmtime, strftime
 from typing import Final
@@ -11,6 +12,7 @@ from gateway.http.call import Call
 V4_PREFIX: Final = ALGORITHM + b" "
 
 _COMPONENTS: Final = frozenset({b"Credential", b"SignedHeaders", b"Signature"})
+_AFTER_YEAR_9999: Final = 253_402_300_800
 _NO_DATE: Final = "AWS authentication requires a valid Date or x-amz-date header"
 
 
@@ -24,7 +26,7 @@ def parse_header_v4(call: Call, authorization: bytes) -> Presented:
     for component in components:
         name, _, value = component.removeprefix(b" ").partition(b"=")
         parts[name] = value
-    if len(components) != 3 or parts.keys() != _COMPONENTS:
+    if len(components) != 3 or parts.keys() != _COMPONENTS or components[0].startswith(b" "):
         raise malformed("the authorization header requires exactly Credential, SignedHeaders and Signature.")
     signed = parse_signed_headers(parts[b"SignedHeaders"])
     if signed is None:
@@ -57,10 +59,11 @@ def _http_time(text: bytes) -> tuple[bytes, int]:
     if seconds is None:
         try:
             moment = parsedate_to_datetime(text.decode("ascii"))
-            seconds = int(moment.timestamp()) if moment.tzinfo is not None else None
+            # The zone -0000, which botocore sends, means UTC and comes back as no zone.
+            seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
         except (ValueError, OverflowError):
             seconds = None
-    if seconds is None or not 0 <= seconds < 1 << 33:
+    if seconds is None or not 0 <= seconds < _AFTER_YEAR_9999:
         raise Refused("AccessDenied", _NO_DATE)
     return strftime("%Y%m%dT%H%M%SZ", gmtime(seconds)).encode(), seconds
 

@@ -39,8 +39,20 @@ def refuse_unsigned(call: Call) -> None:
         raise not_signed(unsigned)
 
 
-def string_to_sign(call: Call, query: Query, date: bytes, host_bucket: str | None) -> bytes:
-    """The text a version 2 signature covers; `date` is the Date line (or Expires), `host_bucket` the host's bucket.
+def resource_paths(raw_path: bytes, host_bucket: str | None) -> tuple[bytes, ...]:
+    """The spellings under which clients sign a path; `host_bucket` is the bucket that the host names.
+
+    A path that is a bucket alone is signed as sent or with a slash behind: botocore always signs `/bucket/`.
+    """
+    if host_bucket is not None:
+        return (b"/" + host_bucket.encode() + raw_path,)
+    if len(raw_path) > 1 and b"/" not in raw_path[1:]:
+        return raw_path, raw_path + b"/"
+    return (raw_path,)
+
+
+def string_to_sign(call: Call, query: Query, date: bytes, path: bytes) -> bytes:
+    """The text a version 2 signature covers; `date` is the Date line (or Expires), `path` one of `resource_paths`.
 
     Errors: Refused AccessDenied for a parameter outside the signature, InvalidArgument where a header and its
     query form differ.
@@ -55,8 +67,7 @@ def string_to_sign(call: Call, query: Query, date: bytes, host_bucket: str | Non
             _move_in(amz if name.startswith(b"x-amz-") else direct, name, unquote_to_bytes(value))
         elif name not in AUTHENTICATION:
             raise Refused("AccessDenied", "There were query parameters present in the request which were not signed")
-    bucket = b"" if host_bucket is None else b"/" + host_bucket.encode()
-    resource = bucket + call.raw_path + (b"?" + b"&".join(sorted(resources)) if resources else b"")
+    resource = path + (b"?" + b"&".join(sorted(resources)) if resources else b"")
     lines = [call.method.encode("ascii"), direct[b"content-md5"], direct[b"content-type"], date]
     return b"\n".join([*lines, *[name + b":" + amz[name] for name in sorted(amz)], resource])
 
@@ -67,6 +78,14 @@ def _move_in(headers: dict[bytes, bytes], name: bytes, value: bytes) -> None:
     if b"\n" in value:
         raise Refused("InvalidArgument", f"{name.decode('ascii')} holds a line break.")
     headers[name] = value
+
+
+def move_direct(call: Call, query: Query) -> None:
+    """Make headers of the content headers that a presigner moved into the query: they bind the body it signed for."""
+    for name in _DIRECT.intersection(query.values):
+        if not call.fields.get(name):
+            call.fields[name] = unquote_to_bytes(query.values[name])
+            call.headers[:] = call.fields.items()
 
 
 def sign(secret: bytes, text: bytes) -> bytes:

@@ -52,7 +52,7 @@ def serve(
     """Run the gateway: data workers on the S3 port, admin API, metrics and background work on the admin port."""
     from gateway.app.hold import held
     from gateway.app.prepare import prepare  # here, so that `isotherm version` need not load the whole store
-    from gateway.supervisor import StartFailed, Supervisor
+    from gateway.supervisor import KILL_SECONDS, StartFailed, Supervisor
     from gateway.telemetry.logs import configure_logs
     from metadata.errors import StorageError
 
@@ -61,7 +61,7 @@ def serve(
     settings = _settings(config, overrides)
     configure_logs(settings.log_level, "supervisor")
     try:
-        with held(settings) as hold:
+        with held(settings, wait_seconds=settings.limits.drain_seconds + KILL_SECONDS) as hold:
             fresh = asyncio.run(prepare(settings))
             _announce_secrets(fresh)
             supervisor = Supervisor(settings, lambda: load_settings(config, overrides), _announce_addresses, hold)

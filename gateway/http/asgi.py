@@ -69,16 +69,14 @@ class AsgiBody:
         if self._length is not None and self._length > limit:
             raise BodyTooLong
         await self._ask()
-        parts = [self._rest]
-        size = len(self._rest)
+        whole = bytearray(self._rest)
         while not self._ended:
             await self._receive_more()
-            parts.append(self._rest)
-            size += len(self._rest)
-            if size > limit:
+            whole += self._rest
+            if len(whole) > limit:
                 raise BodyTooLong
         self._rest = memoryview(b"")
-        return b"".join(parts)
+        return bytes(whole)
 
     async def _ask(self) -> None:
         """An empty body must be asked for too when the client waits for `100 Continue`."""

@@ -7,11 +7,14 @@ nobody fills (back-pressure by the reader's own memory).
 
 import asyncio
 from collections import deque
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.http.call import BodyCut, BodyTooLong
 from gateway.http.framing import Framing, LengthFraming
 from gateway.http.limits import Limits
+
+SHORT_PART_BYTES: Final = 1024
+"""Shorter parts are joined as they come: one that waits alone costs some 300 bytes whatever its length."""
 
 
 class BodyLine(Protocol):
@@ -142,7 +145,7 @@ class LaneBody:
         self._ended = framing is None
         self._is_cut = False
         self._is_direct = length is not None and length > line.limits.parsed_body_bytes
-        self._parts: deque[memoryview] = deque()
+        self._parts: deque[memoryview | bytearray] = deque()
         self._buffered = 0
         self._consumed = 0
         self._sink: Sink | None = None
@@ -161,7 +164,13 @@ class LaneBody:
 
     def feed(self, part: memoryview) -> None:
         """Payload that came through the framing. Its memory must stay unchanged."""
-        self._parts.append(part)
+        last = self._parts[-1] if self._parts else None
+        if len(part) >= SHORT_PART_BYTES:
+            self._parts.append(part)
+        elif isinstance(last, bytearray):
+            last += part
+        else:
+            self._parts.append(bytearray(part))
         self._buffered += len(part)
         self.received += len(part)
         if self._waiter is not None:
@@ -233,7 +242,7 @@ class LaneBody:
         """Move what has been received into `view`."""
         at = 0
         while self._parts and at < len(view):
-            part = self._parts[0]
+            part = memoryview(self._parts[0])
             size = min(len(part), len(view) - at)
             view[at : at + size] = part[:size]
             at += size

@@ -35,7 +35,10 @@ SINGLE = frozenset(
         *(b"content-encoding", b"content-range", b"if-range", b"upgrade"),
     )
 )
-"""Names where a second line would change the meaning. So is every `x-amz-*` name except user metadata."""
+"""Names where a second line would change the meaning. So is every `x-amz-*` name except user metadata and lists."""
+
+LISTS = frozenset((b"x-amz-object-attributes", b"x-amz-optional-object-attributes"))
+"""Lists that some SDKs send as one line an entry."""
 
 
 class Refusal(NamedTuple):
@@ -55,9 +58,12 @@ class Head(NamedTuple):
     awaits_continue: bool
 
 
-def scan_partial(received: bytes, limits: Limits) -> Refusal | None:
-    """Judge a head that has not ended yet: refuse what can never become legal, without waiting for its end."""
-    if _bare_line_feed(received):
+def scan_partial(received: bytes, limits: Limits, seen: int = 0) -> Refusal | None:
+    """Judge a head that has not ended yet: refuse what can never become legal, without waiting for its end.
+
+    The first `seen` bytes were judged before: a head that drips in would cost the square of its length.
+    """
+    if _bare_line_feed(received, max(0, seen - 1)):
         return Refusal(400, "Bare line break in the request head.")
     line_end = received.find(b"\r\n", 0, limits.target_bytes + 64)
     if line_end < 0 and len(received) > limits.target_bytes + 64:
@@ -145,8 +151,12 @@ def _merge(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refus
         earlier = fields.get(name)
         if earlier is None:
             fields[name] = value
-        elif name in SINGLE or (name.startswith(b"x-amz-") and not name.startswith(b"x-amz-meta-")):
+        elif name in SINGLE or _is_single(name):
             return Refusal(400, "A header that must be single was sent twice.")
         else:
             fields[name] = earlier + b"," + value
     return fields
+
+
+def _is_single(name: bytes) -> bool:
+    return name.startswith(b"x-amz-") and not name.startswith(b"x-amz-meta-") and name not in LISTS

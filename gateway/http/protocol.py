@@ -33,6 +33,7 @@ class IsothermProtocol(Connection):
     """One connection. Made by `protocol_class`, which sets the class attributes."""
 
     _version_minor = 1
+    _head_seen = 0
     _started: Exchange | None = None
     _refusal: Refusal | None = None
 
@@ -75,7 +76,8 @@ class IsothermProtocol(Connection):
         data = self._pending
         if data.startswith(b"\r\n"):  # an empty line before a request is ignored (RFC 9112, 2.2)
             data = self._pending = data[2:]
-        stop = data.find(guard.HEAD_END) + 4
+            self._head_seen = 0
+        stop = data.find(guard.HEAD_END, max(0, self._head_seen - 3)) + 4
         if stop < 4:
             self._await_head(data)
             return False
@@ -85,6 +87,7 @@ class IsothermProtocol(Connection):
             self.refuse(verdict)
             return False
         self._version_minor = verdict
+        self._head_seen = 0
         self._pending = b""
         self.due = NEVER
         self._parse(block)
@@ -95,7 +98,8 @@ class IsothermProtocol(Connection):
         return True
 
     def _await_head(self, data: bytes) -> None:
-        refusal = guard.scan_partial(data, self.limits)
+        refusal = guard.scan_partial(data, self.limits, self._head_seen)
+        self._head_seen = len(data)
         if refusal is not None:
             self.refuse(refusal)
         elif self._is_eof:

@@ -111,7 +111,7 @@ def parse_copy_source(header: bytes) -> CopySource:
     if not bucket or not key:
         raise _bad_source("Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
     version_id = _decode(version) if marker else None
-    if version_id is not None and not (version_id and version_id.isprintable()):
+    if version_id is not None and not (version_id and version_id.isascii() and version_id.isprintable()):
         raise _bad_source("Invalid version id specified")
     return CopySource(_bucket(bucket), _key(key), version_id)
 

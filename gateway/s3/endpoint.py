@@ -95,7 +95,7 @@ def _error_document(told: S3Error, call: Call, host_id: str) -> bytes:
     if told.code is S3Code.NoSuchBucket:
         elements.setdefault("BucketName", call.bucket)
     pieces = [xml.element("Code", told.code.name), xml.element("Message", told.message)]
-    pieces += [xml.element(name, value) for name, value in elements.items()]
+    pieces += [xml.element(name, xml.legible(value)) for name, value in elements.items()]
     pieces.append(xml.element("Resource", call.raw_path.decode("latin-1")))
     pieces.append(f"<RequestId>{xml.escape(call.request_id)}</RequestId><HostId>{xml.escape(host_id)}</HostId>")
     return f"{xml.DECLARATION}<Error>{''.join(pieces)}</Error>".encode()

@@ -189,6 +189,13 @@ def judge(conditions: ReadConditions, etag: str, modified_ms: int) -> Verdict:
     return Verdict.SEND
 
 
+def is_same(if_range: str, etag: str, modified_ms: int) -> bool:
+    """Whether If-Range names this version (empty: any): else the client holds the beginning of another content."""
+    if not if_range or if_range.strip('"') == etag:
+        return True
+    return parse_http_date(if_range) == modified_ms // 1000
+
+
 def failed_condition(conditions: ReadConditions) -> str:
     """The header to name in PreconditionFailed."""
     return "If-Match" if conditions.if_match is not None else "If-Unmodified-Since"

@@ -7,7 +7,7 @@ only who asks, what he may, and the namespace.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from gateway.auth.access import decide
 from gateway.auth.authenticator import Authenticated, Authenticator
@@ -17,6 +17,9 @@ from gateway.s3.body import S3Body, open_body, read_document
 from gateway.s3.errors import S3Code, S3Error
 from metadata.types import Bucket
 from tiers.namespace.namespace import Namespace
+
+_INTEGER_MAX: Final = 2**31 - 1
+"""Larger numbers are outside the integer range of S3 and refused, not cut."""
 
 
 class Target(Enum):
@@ -188,7 +191,7 @@ class Request:
         text = self.query.get(name)
         if not text:
             return default
-        if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) < least:
+        if not (text.isascii() and text.isdigit()) or len(text) > 10 or not least <= int(text) <= _INTEGER_MAX:
             message = f"Provided {name} not an integer or within integer range"
             raise S3Error(S3Code.InvalidArgument, message, ArgumentName=name, ArgumentValue=text)
         return min(int(text), most)

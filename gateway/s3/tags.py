@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 import msgpack
 
 from gateway.s3.errors import S3Code, S3Error
-from gateway.s3.xml import LEAF, REQUIRED_LEAF, Element, Node, document, escape, read
+from gateway.s3.xml import LEAF, REQUIRED_LEAF, Element, Node, document, escape, is_speakable, read
 
 OBJECT_TAGS_MAX: Final = 10
 BUCKET_TAGS_MAX: Final = 50
@@ -32,10 +32,13 @@ def tags_of(tag_set: Node) -> Tags:
 
 
 def parse_header(value: bytes) -> Tags:
-    """The tags of an `x-amz-tagging` header: a query string. Errors: InvalidArgument, InvalidTag."""
+    """The tags of an `x-amz-tagging` header, a query string: by key, as a query has no order of its own.
+
+    Errors: InvalidArgument, InvalidTag.
+    """
     pairs = [pair.partition(b"=") for pair in value.split(b"&") if pair]
     try:
-        return checked([(_decode(key), _decode(text)) for key, _, text in pairs], OBJECT_TAGS_MAX)
+        return checked(sorted([(_decode(key), _decode(text)) for key, _, text in pairs]), OBJECT_TAGS_MAX)
     except UnicodeDecodeError as error:
         message = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters"
         raise S3Error(S3Code.InvalidArgument, message, ArgumentName="x-amz-tagging") from error
@@ -54,6 +57,8 @@ def checked(tags: Tags, count_max: int) -> Tags:
             raise S3Error(S3Code.InvalidTag, "The TagKey you have provided is invalid", TagKey=key)
         if len(value) > VALUE_CHARACTERS_MAX:
             raise S3Error(S3Code.InvalidTag, "The TagValue you have provided is invalid", TagKey=key)
+        if not is_speakable(key + value):
+            raise S3Error(S3Code.InvalidTag, TagKey=key)
         if key.startswith("aws:"):
             raise S3Error(S3Code.InvalidTag, "System tags cannot be added/updated by requester", TagKey=key)
     if len({key for key, _ in tags}) != len(tags):

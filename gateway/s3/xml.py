@@ -24,9 +24,12 @@ _SEPARATOR: Final = "\x1f"
 # Characters that must not appear as they are in character data. Control characters are written as references, which
 # every lenient S3 client reads back; XML 1.0 has no legal form for them.
 _ESCAPES: Final = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("\r"): "&#13;"} | {
-    code: f"&#{code};" for code in range(32) if code not in {9, 10, 13}
+    code: f"&#{code};" for code in (*range(32), 0xFFFE, 0xFFFF) if code not in {9, 10, 13}
 }
-_SPECIAL: Final = re.compile(r"[&<>\x00-\x08\x0b-\x1f]")
+_SPECIAL: Final = re.compile("[&<>\x00-\x08\x0b-\x1f\ufffe\uffff]")
+_UNSPEAKABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_LONG_TAG: Final = re.compile(rb"<[^<]{65536}").search
+"""More than any text or tag of a request: expat would make an object of every attribute before we see one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ def read(document: bytes, roots: Mapping[str, Element], limit: int = DOCUMENT_BY
     Errors: MalformedXML for anything that is not well-formed UTF-8 XML within the limits, has a DOCTYPE, an unknown or
     repeated element, text where elements belong, or lacks a required element. Cost: linear in the document.
     """
-    if len(document) > limit:
+    # A NUL is how expat would tell UTF-16, whatever encoding it is given.
+    if len(document) > limit or b"\0" in document or _LONG_TAG(document):
         raise malformed()
     return _Reading(roots).run(document)
 
@@ -95,7 +99,7 @@ class _Reading:
         self._top = Node("", Element(children=roots))
 
     def run(self, document: bytes) -> Node:
-        parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
+        parser = expat.ParserCreate("UTF-8", _SEPARATOR)  # whatever the document says of itself
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
         parser.StartElementHandler = self._start
@@ -143,6 +147,16 @@ class _Reading:
 def escape(text: str) -> str:
     """Text as XML character data; the text itself when nothing needs escaping."""
     return text.translate(_ESCAPES) if _SPECIAL.search(text) else text
+
+
+def is_speakable(text: str) -> bool:
+    """Whether XML 1.0 can carry every character of the text."""
+    return _UNSPEAKABLE.search(text) is None
+
+
+def legible(text: str) -> str:
+    """Text with U+FFFD for what XML 1.0 cannot carry: for what must parse everywhere and nobody reads back."""
+    return _UNSPEAKABLE.sub("\ufffd", text)
 
 
 def needs_escape(text: str) -> bool:

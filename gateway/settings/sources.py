@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,12 @@ ALIASES: Final[Mapping[str, str]] = {"MINIO_ROOT_USER": "root_access_key", "MINI
 
 CLIENT_NAMES: Final = frozenset({"ISOTHERM_CONFIG", "ISOTHERM_ADMIN_URL"})
 """Read by the command line, no settings."""
+
+
+_KUBERNETES: Final = re.compile(
+    r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP)(_\w+)?)=.*|\w+_PORT=\w+://.*"
+)
+"""What Kubernetes puts into every pod for a service named isotherm; not meant for us."""
 
 
 class SettingsRefused(Exception):
@@ -111,8 +118,8 @@ def _lines_of(error: ValidationError) -> Iterator[str]:
 def _unknown_names() -> Iterator[str]:
     """Environment names with our prefix that no setting reads: a typing error must not be silently ignored."""
     known = {f"{PREFIX}{name}".upper() for name, _ in setting_names()} | CLIENT_NAMES
-    for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name.upper() not in known:
+    for name, value in sorted(os.environ.items()):
+        if name.startswith(PREFIX) and name.upper() not in known and not _KUBERNETES.fullmatch(f"{name}={value}"):
             yield f"{name}: is not a setting"
 
 

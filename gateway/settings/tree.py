@@ -124,9 +124,10 @@ class Limits(Section):
         default=120.0, gt=0, le=3600, description="A client that reads no byte of an answer for so long is cut."
     )
     stripe_bytes_max: int = Field(
-        default=256 * MEBIBYTE,
+        default=160 * MEBIBYTE,
         ge=16 * MEBIBYTE,
-        description="Stripe buffers of one worker; uploads wait for a buffer when all are in use.",
+        description="Stripe buffers of one worker; uploads wait for a buffer when all are in use. The default keeps a"
+        " worker below 300 MiB.",
     )
     drain_seconds: float = Field(
         default=30.0, gt=0, le=3600, description="After SIGTERM: so long may requests in flight take to end."
@@ -150,7 +151,8 @@ class S3(Section):
         default="aws", description="What a new bucket starts with: today's AWS defaults, or ACLs open for old tools."
     )
     presigned_checksum: Literal["strict", "lenient"] = Field(
-        default="strict", description="Whether a checksum header added to a presigned request must have been signed."
+        default="strict",
+        description="A checksum of nothing that an SDK put into a presigned URL: verified, or ignored for a body.",
     )
 
 
@@ -218,6 +220,7 @@ class Upkeep(Section):
     )
     reclaim_seconds: Seconds = Field(default=60.0, description="Rest between two passes of reclaim.")
     compaction_seconds: Seconds = Field(default=300.0, description="Rest between two passes of compaction.")
+    repair_seconds: Seconds = Field(default=10.0, description="Rest between two looks at an empty repair queue.")
     checkpoint_seconds: Seconds = Field(default=30.0, description="Rest between two checkpoints of the SQLite log.")
     snapshot_seconds: Seconds = Field(default=900.0, description="Rest between two snapshots of the metadata.")
 

@@ -69,6 +69,12 @@ class Families:
         self.repair_queue = self._gauge(
             "isotherm_repair_queue", "Fragments known to be missing or bad.", (), "livemostrecent"
         )
+        self.redundancy_blobs = self._gauge(
+            "isotherm_redundancy_blobs",
+            "Blobs of the repair queue by how many more fragments they may lose; lost when too few are left.",
+            ("margin",),
+            "livemostrecent",
+        )
         self.loop_lag = self._gauge(
             "isotherm_event_loop_lag_seconds", "Longest delay of the event loop in the last period.", (), "livemax"
         )

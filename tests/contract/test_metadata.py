@@ -13,7 +13,7 @@ from metadata import tables
 from metadata.contract import Metadata, Transaction, Writer
 from metadata.tables import BLOB, BUCKET, CHAIN, CURSOR, EXTENT, NONCURRENT, OBJECT, PART, TABLES, UPLOAD
 from metadata.types import ChainHead, Cursor
-from tests.metadata_rows import ask, commit, sample, version
+from tests.metadata_rows import ask, commit, listed, sample, version
 
 STORED = [table for table in TABLES if table is not CHAIN]
 
@@ -80,14 +80,14 @@ def test_undo_takes_back_one_step_only(metadata: Metadata, writer: Writer) -> No
         assert {key[1] for _, key, _ in transaction.changes()} == {b"first", b"kept"}
         transaction.commit(transaction.head)
     stored = ask(metadata, lambda reader: reader.page_objects(1, b"", None, 9))
-    assert stored == [version(b"first", 3), version(b"stored", 1)]
+    assert stored == [listed(version(b"first", 3)), listed(version(b"stored", 1))]
 
 
 SELECTS: list[Callable[[Transaction], Any]] = [
     lambda transaction: transaction.select_newest_noncurrent(1, b"k"),
     lambda transaction: transaction.select_noncurrent(1, b"k", "null"),
     lambda transaction: transaction.select_parts("u"),
-    lambda transaction: transaction.select_open_uploads(1),
+    lambda transaction: transaction.select_open_uploads(1, 10),
     lambda transaction: transaction.has_versions(1),
     lambda transaction: transaction.select_open_packs(),
     lambda transaction: transaction.select_references(b"b", 1),
@@ -153,7 +153,8 @@ def test_named_selects_of_a_transaction(writer: Writer) -> None:
     with writer.transaction() as transaction:
         assert transaction.select_parts("u") == parts
         assert transaction.select_parts("u\0") == []
-        assert transaction.select_open_uploads(1) == uploads[0::2]
+        assert transaction.select_open_uploads(1, 100) == uploads[0::2]
+        assert transaction.select_open_uploads(1, 1) == uploads[:1]
         assert transaction.select_open_packs() == blobs[0::3]
         assert transaction.select_references(b"b", 3) == references[:3]
         assert transaction.select_newest_noncurrent(1, b"k") == versions[2]

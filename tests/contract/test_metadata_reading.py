@@ -10,7 +10,7 @@ import pytest
 from metadata.contract import Located, Metadata, Reader, Writer
 from metadata.tables import BLOB, BUCKET, NONCURRENT, OBJECT, PART, REPAIR, UPLOAD
 from metadata.types import BlobState, Upload, Version
-from tests.metadata_rows import ask, commit, sample, version
+from tests.metadata_rows import ask, commit, listed, sample, version
 
 # In bytewise order; SQL that treats any of them as text gets at least one pair wrong.
 KEYS = [
@@ -39,6 +39,7 @@ def test_keys_sort_bytewise_with_nul_and_high_bytes(metadata: Metadata, writer: 
     rows = [version(key, number) for number, key in enumerate(KEYS)]
     shuffled = random.Random(3).sample(rows, len(rows))
     commit(writer, *[(OBJECT, row) for row in shuffled], *[(OBJECT, row._replace(bucket_id=2)) for row in shuffled])
+    rows = list(map(listed, rows))
     assert ask(metadata, lambda reader: reader.page_objects(1, b"", None, 99)) == rows
     assert ask(metadata, lambda reader: reader.page_objects(1, b"", None, 3)) == rows[:3]
     for at, key in enumerate(KEYS):
@@ -50,8 +51,8 @@ def test_keys_sort_bytewise_with_nul_and_high_bytes(metadata: Metadata, writer: 
 def test_names_sort_bytewise(metadata: Metadata, writer: Writer) -> None:
     names = sorted(["a", "a-b", "a.b", "ab", "B", "Z", "z", "\u00e9", "\U0001f600"], key=str.encode)
     commit(writer, *[(BUCKET, sample(BUCKET, 1, name=name, bucket_id=at)) for at, name in enumerate(reversed(names))])
-    listed = ask(metadata, lambda reader: reader.list_buckets("", 99))
-    assert [bucket.name for bucket in listed] == names
+    buckets = ask(metadata, lambda reader: reader.list_buckets("", 99))
+    assert [bucket.name for bucket in buckets] == names
 
     async def next_of_each(reader: Reader) -> list[str]:
         return [(await reader.list_buckets(name, 1))[0].name for name in names[:-1]]
@@ -86,7 +87,7 @@ def test_versions_page_by_key_and_newest_first(metadata: Metadata, writer: Write
         older += rows
     foreign = [(NONCURRENT, version(b"a", 1, bucket_id=2)), (OBJECT, version(b"a", 2, bucket_id=0))]
     commit(writer, *[(OBJECT, row) for row in current], *[(NONCURRENT, row) for row in older], *foreign)
-    expected = sorted([*current, *older], key=lambda row: (row.key, -row.sequence))
+    expected = [listed(row) for row in sorted([*current, *older], key=lambda row: (row.key, -row.sequence))]
 
     async def check(reader: Reader) -> None:
         for limit in (1, 2, 7, 500):

@@ -22,6 +22,7 @@ from tests.live import ACCESS_KEY, SECRET_KEY, LiveStore
 pytestmark = pytest.mark.probe
 IS_FULL = bool(os.environ.get("ISOTHERM_NIGHTLY")) or os.environ.get("ISOTHERM_MAIN_JOB") == "full"
 FILES = 25_000 if IS_FULL else 300
+LARGE_FILES = 12
 BYTES_MIN = 1_000_000_000 if IS_FULL else 0
 OBJECT_BYTES = 2 << 30 if IS_FULL else 48 << 20
 SEED = int(os.environ.get("ISOTHERM_SEED", "20261130"))
@@ -35,9 +36,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = Path(sys.prefix)
     files = sorted(path for path in environment.rglob("*") if path.is_file() and not path.is_symlink())
     if not IS_FULL:
-        files = random.Random(SEED).sample(files, FILES)
+        large = [path for path in files if path.stat().st_size > 1_000_000]
+        files = random.Random(SEED).sample(files, FILES) + random.Random(SEED).sample(large, LARGE_FILES)
     total = 0
-    for path in files[:FILES]:
+    for path in files[: FILES + LARGE_FILES]:
         target = root / path.relative_to(environment)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
@@ -68,7 +70,7 @@ def digests(root: Path) -> dict[str, str]:
 
 
 class Eroder:
-    """Deletes fragments and pack copies of two devices of the hot tier, at random, until stopped."""
+    """Deletes fragments and pack copies of two devices of the hot tier: half of them at once, more until stopped."""
 
     def __init__(self, data: Path) -> None:
         self._rng = random.Random(SEED)
@@ -78,21 +80,24 @@ class Eroder:
         self._thread = threading.Thread(target=self._run)
         self.deleted = 0
 
+    def _delete(self, share: float) -> None:
+        files = [
+            path
+            for device in self._devices
+            for area in ("fragments", "packs")
+            for path in (device / area).rglob("*")
+            if path.is_file()
+        ]
+        for path in self._rng.sample(files, min(len(files), 1 + int(len(files) * share))):
+            path.unlink(missing_ok=True)
+            self.deleted += 1
+
     def _run(self) -> None:
-        while not self._stop.is_set():
-            files = [
-                path
-                for device in self._devices
-                for area in ("fragments", "packs")
-                for path in (device / area).rglob("*")
-                if path.is_file()
-            ]
-            for path in self._rng.sample(files, min(len(files), 1 + len(files) // 20)):
-                path.unlink(missing_ok=True)
-                self.deleted += 1
-            self._stop.wait(0.5)
+        while not self._stop.wait(0.2):
+            self._delete(0.1)
 
     def __enter__(self) -> "Eroder":
+        self._delete(0.5)
         self._thread.start()
         return self
 
@@ -142,7 +147,7 @@ def test_tree_comes_back_identical(store: LiveStore, tree: Path, tmp_path: Path,
     assert digests(tmp_path / "back") == sent
     assert eroder.deleted > 0
     size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
-    print(f"{transfer.__name__}: {len(sent)} files, {size / 1e9:.2f} GB, up {up:.0f} s, down {down:.0f} s,"
+    print(f"{transfer.__name__}: {len(sent)} files, {size / 1e6:.0f} MB, up {up:.0f} s, down {down:.0f} s,"
           f" {eroder.deleted} fragments deleted meanwhile")  # fmt: skip
     shutil.rmtree(tmp_path / "back")
 

@@ -160,10 +160,15 @@ def is_zombie(pid: int) -> bool:
         return True
 
 
+def others() -> dict[str, str]:
+    """The environment without anything of ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ISOTHERM_")}
+
+
 def test_first_start_generates_prints_once_and_creates_buckets(tmp_path: Path) -> None:
     """As a new user: no configuration at all."""
     port, admin_port = free_port(), free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ISOTHERM_")}
+    environment = others()
     environment["ISOTHERM_BUCKETS"] = "plain,kept:versioned"
     command = [sys.executable, "-m", "gateway.cli", "serve", "--data", str(tmp_path / "data"), "--workers", "1"]
     command += ["--port", str(port), "--admin-port", str(admin_port)]
@@ -305,7 +310,7 @@ def test_doctor_and_rebuild_on_a_stopped_store(store: LiveStore) -> None:
     client.put_object(Bucket="kept", Key="small", Body=b"s" * 1000)
     client.put_object(Bucket="kept", Key="large", Body=b"l" * 1_000_000)
     assert store.stop() == 0
-    environment = {**os.environ, "ISOTHERM_DATA": str(store.data), "ISOTHERM_SERVER__PORT": str(store.port)}
+    environment = {**others(), "ISOTHERM_DATA": str(store.data), "ISOTHERM_SERVER__PORT": str(store.port)}
     environment |= {"ISOTHERM_SERVER__ADMIN_PORT": str(store.admin_port)}
     doctor = subprocess.run(
         [*ISOTHERM, "doctor", "--json"], env=environment, capture_output=True, text=True, check=False

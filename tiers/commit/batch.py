@@ -1,17 +1,33 @@
 """Building one batch: decisions in the transaction, bytes in the staging buffer, then flush and commit."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from awscrt.checksums import crc64nvme
 
 from metadata.contract import Transaction, Writer
 from metadata.types import ChainHead, Extent
 from tiers.commit.contract import Mutation, Slot
-from tiers.commit.log import GENESIS, HEADER_BYTES, PAGE, BatchHeader, encode_header, encode_record, padded
+from tiers.commit.log import (
+    GENESIS,
+    HEADER_BYTES,
+    PAGE,
+    RECORD_BYTES_MAX,
+    BatchHeader,
+    encode_header,
+    encode_record,
+    padded,
+)
 from tiers.commit.pack import OpenPack
 from tiers.commit.packs import PackSet
 from tiers.datapath import md5
+
+ROWS_MAX: Final = 10_000
+"""Rows put or deleted after which a batch takes no further mutation: bounds its time under the lock and its record."""
+
+
+class RecordTooLarge(Exception):
+    """The changes of a batch do not fit a record that recovery would read; nothing was flushed or committed."""
 
 
 class Queued(Protocol):
@@ -50,7 +66,7 @@ class _Section:
 
 
 class BatchBuilder:
-    """Commits batches for one commit thread. After an exception the outcome of the batch is unknown to callers."""
+    """Commits batches for one commit thread. After most exceptions the outcome of the batch is unknown to callers."""
 
     def __init__(self, writer: Writer, packs: PackSet, clock: Callable[[], float], new_id: Callable[[], bytes]) -> None:
         self._writer = writer
@@ -60,10 +76,12 @@ class BatchBuilder:
         self.flushes = 0
         self.body_bytes = 0
 
-    def commit(self, batch: Sequence[Queued]) -> None:
-        """Decide, flush and commit; fill in each result or error.
+    def commit(self, batch: Sequence[Queued]) -> int:
+        """Decide, flush and commit mutations from the first on; fill in each result or error. Returns how many.
 
-        Errors: QuorumNotReached, MetadataUnavailable and bugs; then no mutation of the batch may be acknowledged.
+        At least one of those there are; the rest, untouched, when these change many rows.
+        Errors: RecordTooLarge (nothing happened); QuorumNotReached, MetadataUnavailable and bugs: then no mutation of
+        the batch may be acknowledged, nor refused, as it was judged beside changes that may not stand.
         """
         _fill_etags(batch)
         checksums = [crc64nvme(p.mutation.body) if p.mutation.body is not None else 0 for p in batch]
@@ -74,9 +92,13 @@ class BatchBuilder:
             sections: dict[str, _Section] = {}
             now_ms = int(self._clock() * 1000)
             self._packs.settle(transaction, now_ms)
-            for index, pending in enumerate(batch):
-                self._step(transaction, pending, Slot(first + index, now_ms, None), checksums[index], sections)
+            taken = 0
+            while taken < len(batch) and (not taken or transaction.change_count < ROWS_MAX):
+                slot = Slot(first + taken, now_ms, None)
+                self._step(transaction, batch[taken], slot, checksums[taken], sections)
+                taken += 1
             self._finish(transaction, first, first + len(batch), sections)
+        return taken
 
     def _step(
         self, transaction: Transaction, pending: Queued, slot: Slot, checksum: int, sections: dict[str, _Section]
@@ -84,6 +106,7 @@ class BatchBuilder:
         """Apply one mutation; only a mutation that stands leaves its body in the batch."""
         mutation = pending.mutation
         body, section = mutation.body, None
+        pending.error = None  # of an earlier try
         if body:
             section = sections.get(mutation.tier)
             if section is None:
@@ -114,9 +137,12 @@ class BatchBuilder:
         for section in (*used, log):
             self._packs.advance(transaction, section.pack, last)
         record = encode_record(transaction.changes())
+        if len(record) > RECORD_BYTES_MAX:
+            raise RecordTooLarge(f"a record of {len(record)} bytes")
         for section in used:
             self._append(section, head, transaction.head.batch_id, (first, last), b"")
         self._append(log, head, transaction.head.batch_id, (first, last), record)
+        self._packs.expose()
         transaction.commit(head)
         self._packs.committed()
 

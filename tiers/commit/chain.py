@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tiers.commit.log import GENESIS, HEADER_BYTES, Batch, ReadAt, decode_header, read_record, read_whole, walk
 from tiers.commit.pack import pack_file_name
-from tiers.devices.contract import Area, Device, LogFile, OpenFile
+from tiers.devices.contract import Area, Device, Found, LogFile, OpenFile
 from tiers.devices.fleet import Fleet
 from tiers.errors import DeviceFailed, FragmentNotFound, LogGap
 
@@ -15,21 +15,24 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PackCopies:
-    """The copies of one pack that were found, by copy number; `close` closes their files."""
+    """The copies of one pack that were found, each as (copy number, device); `close` closes their files.
+
+    A number may occur twice: a repair that was cut short leaves a part of a copy beside the one that it replaces.
+    """
 
     pack_id: bytes
-    devices: dict[int, Device] = field(default_factory=dict)
-    files: dict[int, OpenFile] = field(default_factory=dict)
+    places: list[tuple[int, Device]] = field(default_factory=list)
+    files: list[tuple[int, Device, OpenFile]] = field(default_factory=list)
 
     def readers(self) -> list[ReadAt]:
         """A positioned read of each copy; a copy that fails reads as empty."""
         if not self.files:
-            for copy, device in sorted(self.devices.items()):
+            for copy, device in sorted(self.places, key=lambda place: place[0]):
                 try:
-                    self.files[copy] = device.open(Area.PACKS, pack_file_name(self.pack_id, copy))
+                    self.files.append((copy, device, device.open(Area.PACKS, pack_file_name(self.pack_id, copy))))
                 except (FragmentNotFound, DeviceFailed) as error:
                     logger.warning("pack %s copy %d: %s", self.pack_id.hex(), copy, error)
-        return [_reader(file) for file in self.files.values()]
+        return [_reader(file) for _, _, file in self.files]
 
     def record(self, batch: Batch) -> bytes | None:
         """The record of a batch from any copy."""
@@ -52,9 +55,9 @@ class PackCopies:
         any other.
         """
         mended = 0
-        for copy, file in self.files.items():
+        for copy, device, file in self.files:
             if read_whole(_reader(file), batch) is None:
-                log: LogFile = self.devices[copy].reopen_log(pack_file_name(self.pack_id, copy))
+                log: LogFile = device.reopen_log(pack_file_name(self.pack_id, copy))
                 try:
                     log.append(batch.offset, memoryview(raw))
                 finally:
@@ -64,7 +67,7 @@ class PackCopies:
 
     def close(self) -> None:
         """Close the files; the copies can be read again afterwards."""
-        for file in self.files.values():
+        for _, _, file in self.files:
             file.close()
         self.files.clear()
 
@@ -83,20 +86,32 @@ def _reader(file: OpenFile) -> ReadAt:
 
 
 def find_packs(fleet: Fleet) -> dict[bytes, PackCopies]:
-    """Every pack of which any device holds a copy, by pack id. Files of other names are left alone."""
+    """Every pack of which any device holds a copy, by pack id. Files of other names are left alone.
+
+    A device that cannot be surveyed counts as absent: the other copies must do.
+    """
     found: dict[bytes, PackCopies] = {}
     for device_id in fleet.ids():
         device = fleet.get(device_id)
         assert device is not None
-        for file in device.survey(Area.PACKS):
+        for file in surveyed(device, Area.PACKS):
             name, _, copy = file.name.partition(".")
             try:
                 pack_id, number = bytes.fromhex(name), int(copy)
             except ValueError:
                 continue
             if len(pack_id) == len(GENESIS):
-                found.setdefault(pack_id, PackCopies(pack_id)).devices[number] = device
+                found.setdefault(pack_id, PackCopies(pack_id)).places.append((number, device))
     return found
+
+
+def surveyed(device: Device, area: Area) -> list[Found]:
+    """The files of an area; none, and a warning, when the device fails."""
+    try:
+        return list(device.survey(area))
+    except DeviceFailed as error:
+        logger.warning("device %s is left out: %s", device.device_id, error)
+        return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from metadata.contract import Metadata
 from tiers.catalogue import Catalogue
-from tiers.commit.batch import BatchBuilder
+from tiers.commit.batch import BatchBuilder, RecordTooLarge
 from tiers.commit.contract import Mutation
 from tiers.commit.packs import PackSet
 from tiers.devices.fleet import Fleet
@@ -134,6 +134,7 @@ class GroupCommitter:
             loop.call_soon_threadsafe(started.set_exception, error)
             return
         builder = BatchBuilder(writer, self._packs, self._clock, self._new_id)
+        self._packs.measure_leftovers()
         if self._packs.has_leftovers:
             self._commit(builder, [])  # on failure the first batch that stands does it
         loop.call_soon_threadsafe(started.set_result, None)
@@ -141,8 +142,7 @@ class GroupCommitter:
         while is_open:
             batch, is_open = self._take()
             if batch:
-                self._commit(builder, batch)
-                loop.call_soon_threadsafe(self._resolve, batch)
+                self._commit_all(builder, batch)
         self._packs.close()
         writer.close()
 
@@ -163,20 +163,39 @@ class GroupCommitter:
                 return batch, True
         return batch, False
 
-    def _commit(self, builder: BatchBuilder, batch: list[Pending]) -> None:
+    def _commit_all(self, builder: BatchBuilder, batch: list[Pending]) -> None:
+        """Commit a batch in as many pieces as its rows need, and tell the waiters of each."""
+        assert self._loop is not None
+        size = len(batch)
+        while batch:
+            try:
+                taken = self._commit(builder, batch[:size])
+            except RecordTooLarge as error:
+                if size > 1:
+                    size //= 2
+                    continue
+                batch[0].error, taken = StoreBusy(f"one change alone needs {error}"), 1
+            self._loop.call_soon_threadsafe(self._resolve, batch[:taken])
+            batch = batch[taken:]
+            size = len(batch)
+
+    def _commit(self, builder: BatchBuilder, batch: list[Pending]) -> int:
+        """Commit from the first on; how many of them have their result or error. Errors: RecordTooLarge."""
+        counters = self.counters
         try:
-            builder.commit(batch)
+            taken = builder.commit(batch)
+        except RecordTooLarge:
+            raise
         except BaseException as error:  # every failure must reach every waiter, and the thread lives on
             logger.exception("batch of %d operations failed", len(batch))
-            self.counters.failures += 1
-            self._packs.suspect_all()
-            outcome = error if isinstance(error, Exception) else MetadataUnavailable(repr(error))
+            counters.failures += 1
+            taken = len(batch)
             for pending in batch:
-                pending.error = pending.error or outcome
-        counters = self.counters
+                pending.error = error if isinstance(error, Exception) else MetadataUnavailable(repr(error))
         counters.batches += 1
-        counters.operations += len(batch)
+        counters.operations += taken
         counters.flushes, counters.body_bytes = builder.flushes, builder.body_bytes
+        return taken
 
     def _resolve(self, batch: list[Pending]) -> None:
         for pending in batch:

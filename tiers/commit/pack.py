@@ -20,6 +20,9 @@ PACK_BYTES_MAX: Final = 256 << 20
 FLUSH_SECONDS_MAX: Final = 10.0
 """A copy that has not answered by then counts as failed (promises.md: operation timeout of a device)."""
 
+LATE_SECONDS: Final = 2.0
+"""Once the quorum is durable, a copy that takes so much longer counts as failed: every writer waits for this one."""
+
 
 class Staging:
     """A page-aligned buffer that one batch is laid out in; grows, never shrinks, touched once and then warm."""
@@ -38,26 +41,22 @@ class Staging:
         return self.view
 
 
-class _Copy:
-    """One copy after the first, with its own thread: two queues cost less than an executor's futures."""
+Outbox = queue.SimpleQueue[tuple[int, Exception | None]]
+"""Copy number and outcome of each append as it ends."""
 
-    def __init__(self, file: LogFile, name: str) -> None:
-        self._file = file
+
+class _Copy:
+    """One copy with its own thread: two queues cost less than an executor's futures; a hung one holds no other."""
+
+    def __init__(self, file: LogFile, number: int, outbox: Outbox, name: str) -> None:
+        self._file, self._number, self._outbox = file, number, outbox
         self._inbox: queue.SimpleQueue[tuple[int, memoryview] | None] = queue.SimpleQueue()
-        self._outbox: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
         self._end = 0
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def begin(self, offset: int, data: memoryview) -> None:
         self._end = offset + len(data)
         self._inbox.put((offset, data))
-
-    def finish(self) -> Exception | None:
-        """The outcome of the append begun last."""
-        try:
-            return self._outbox.get(timeout=FLUSH_SECONDS_MAX)
-        except queue.Empty:
-            return DeviceFailed(f"no answer within {FLUSH_SECONDS_MAX} s")
 
     def close(self) -> None:
         self._inbox.put(None)
@@ -66,10 +65,11 @@ class _Copy:
         while (job := self._inbox.get()) is not None:
             try:
                 self._file.append(*job)
-            except StorageError as error:
-                self._outbox.put(error)
+            except Exception as error:  # noqa: BLE001  # whatever it is: this copy is not durable, and must say so
+                self._outbox.put((self._number, error))
             else:
-                self._outbox.put(None)
+                self._outbox.put((self._number, None))
+            del job  # a waiting thread must not keep the last batch's buffer alive
         close_trimmed(self._file, self._end)
 
 
@@ -87,10 +87,13 @@ class OpenPack:
         """The row to insert with the first batch; later batches read it from the database."""
         self.end = 0
         self.is_suspect = False
+        self.is_exposed = False
+        """Whether a database commit that names this pack was tried: from then on only its row tells what it holds."""
         self.failed_copies: list[int] = []
         self._quorum = quorum
-        self._first = files[0]
-        self._others = [_Copy(file, f"pack-{blob.blob_id.hex()[:8]}-{i}") for i, file in enumerate(files[1:], 1)]
+        self._outbox: Outbox = queue.SimpleQueue()
+        name = f"pack-{blob.blob_id.hex()[:8]}"
+        self._copies = [_Copy(file, number, self._outbox, f"{name}-{number}") for number, file in enumerate(files)]
 
     @property
     def is_full(self) -> bool:
@@ -98,34 +101,41 @@ class OpenPack:
         return self.is_suspect or self.end >= PACK_BYTES_MAX
 
     def append(self, batch: memoryview) -> None:
-        """Append to every copy in parallel; returns when the write quorum is durable.
+        """Append to every copy in parallel; returns when the write quorum is durable and no other copy is in time.
 
+        The memory of `batch` is in use for longer when a copy was late: the pack is suspect then.
         Errors: QuorumNotReached; the batch may lie whole on some copies and is on no chain. Either way `end` moves on,
         because the region must never be written again.
         """
         assert len(batch) % PAGE == 0
+        assert not self.is_suspect
         offset, self.end = self.end, self.end + len(batch)
-        for copy in self._others:
+        self.is_suspect = True  # until every copy has said that it is durable
+        for copy in self._copies:
             copy.begin(offset, batch)
-        outcomes: list[Exception | None] = [self._append_first(offset, batch)]
-        outcomes += [copy.finish() for copy in self._others]
-        self.failed_copies = [index for index, outcome in enumerate(outcomes) if outcome is not None]
-        if self.failed_copies:
-            self.is_suspect = True
-            if len(outcomes) - len(self.failed_copies) < self._quorum:
-                raise QuorumNotReached(f"pack {self.blob_id.hex()}: {[str(o) for o in outcomes if o is not None]}")
+        outcomes = self._outcomes()
+        failures = {number: error for number, error in outcomes.items() if error is not None}
+        self.failed_copies = sorted(failures)
+        self.is_suspect = bool(failures)
+        if len(outcomes) - len(failures) < self._quorum:
+            raise QuorumNotReached(f"pack {self.blob_id.hex()}: {[str(error) for error in failures.values()]}")
 
-    def _append_first(self, offset: int, batch: memoryview) -> Exception | None:
-        try:
-            self._first.append(offset, batch)
-        except StorageError as error:
-            return error
-        return None
+    def _outcomes(self) -> dict[int, Exception | None]:
+        """The outcome of the append begun last, by copy; the time of those that are late is up."""
+        outcomes: dict[int, Exception | None] = {}
+        while len(outcomes) < len(self._copies):
+            durable = sum(error is None for error in outcomes.values())
+            patience = LATE_SECONDS if durable >= self._quorum else FLUSH_SECONDS_MAX
+            try:
+                number, outcomes[number] = self._outbox.get(timeout=patience)
+            except queue.Empty:
+                late: Exception = DeviceFailed(f"no answer within {patience} s")
+                return {**dict.fromkeys(range(len(self._copies)), late), **outcomes}
+        return outcomes
 
     def close(self) -> None:
-        """Close every copy; whatever was appended stays durable, what was reserved beyond it is given back."""
-        close_trimmed(self._first, self.end)
-        for copy in self._others:
+        """Close every copy; whatever was appended stays durable, what was reserved beyond it is given back. Once."""
+        for copy in self._copies:
             copy.close()
 
 

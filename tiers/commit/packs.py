@@ -2,7 +2,10 @@
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass
 from typing import Final
 
 from metadata.contract import Transaction
@@ -10,11 +13,11 @@ from metadata.tables import BLOB, REPAIR
 from metadata.types import Blob, BlobId, BlobState, Repair
 from tiers.catalogue import Catalogue
 from tiers.commit.chain import PackCopies
-from tiers.commit.pack import OpenPack, Staging, close_trimmed, pack_file_name, pack_row
+from tiers.commit.pack import FLUSH_SECONDS_MAX, OpenPack, Staging, close_trimmed, pack_file_name, pack_row
 from tiers.datapath.placement import choose
 from tiers.devices.contract import Area, Device, LogFile
 from tiers.devices.fleet import Fleet
-from tiers.errors import FragmentNotFound, PlacementShort, StorageError
+from tiers.errors import DeviceFailed, FragmentNotFound, PlacementShort, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +26,18 @@ STAGING_BYTES: Final = 8 << 20
 
 COPIES_QUORUM: Final = 2
 """Copies that must be durable before a batch counts: one may fail and the batch still survives another loss."""
+
+
+SHUNNED_SECONDS: Final = 60.0
+"""A device that failed a pack gets no other for so long, while there are enough without it."""
+
+
+@dataclass(slots=True)
+class Leftover:
+    """A pack that an earlier process left open. `end` is where its last batch ends, None when no copy tells."""
+
+    row: Blob
+    end: int | None = None
 
 
 class PackSet:
@@ -48,8 +63,9 @@ class PackSet:
         self._stagings: dict[str, Staging] = {}
         self._unknown: set[BlobId] = set()  # packs whose row no committed batch has inserted yet
         self._sealing: list[OpenPack] = []
-        self._leftovers: dict[BlobId, PackCopies] = {}
-        self._sealed: list[tuple[PackCopies, int]] = []
+        self._shunned: dict[str, float] = {}  # device id to the time it may be chosen again
+        self._leftovers: list[Leftover] = []
+        self._sealed: list[Leftover] = []
         self.log_tier = catalogue.tier_of("STANDARD")
 
     def get(self, tier: str) -> OpenPack:
@@ -73,14 +89,32 @@ class PackSet:
             if pack is not None and not pack.is_full:
                 continue
             if pack is not None:
-                self._sealing.append(self._open.pop(tier))
+                self._retire(self._open.pop(tier), tier)
             self._open[tier] = self._create(tier)
+
+    def _retire(self, pack: OpenPack, tier: str) -> None:
+        """Append no more to a pack. One that no database commit can know goes at once: failures must not pile up."""
+        pack.close()
+        placement = pack.first_row.placement.split(" ")
+        if pack.is_suspect:
+            self._stagings.pop(tier, None)  # a late copy may still be reading it
+            for copy in pack.failed_copies:
+                self._shun(placement[copy])
+                self._fleet.note_failure(placement[copy])
+        if pack.blob_id in self._unknown and not pack.is_exposed:
+            self._unknown.discard(pack.blob_id)
+            self._remove(pack.blob_id, placement)
+        else:
+            self._sealing.append(pack)
+
+    def _shun(self, device_id: str) -> None:
+        self._shunned[device_id] = self._clock() + SHUNNED_SECONDS
 
     def settle(self, transaction: Transaction, now_ms: int) -> None:
         """First step of a batch: insert the rows of new packs and seal the ones that were rotated out."""
         transaction.begin_step()
         for pack in self._open.values():
-            if pack.blob_id in self._unknown:
+            if pack.blob_id in self._unknown and transaction.get(BLOB, (pack.blob_id,)) is None:
                 transaction.put(BLOB, pack.first_row)
         for pack in self._sealing:
             row = transaction.get(BLOB, (pack.blob_id,)) or pack.first_row
@@ -88,10 +122,11 @@ class PackSet:
             for copy in pack.failed_copies:
                 transaction.put(REPAIR, Repair(pack.blob_id, copy, "append failed", now_ms))
         self._sealed.clear()
-        for blob_id, copies in self._leftovers.items():
-            leftover = transaction.get(BLOB, (blob_id,))
-            if leftover is not None and leftover.state == BlobState.OPEN and leftover.worker == self._worker:
-                self._seal_leftover(transaction, leftover, copies, now_ms)
+        for leftover in self._leftovers:
+            found = transaction.get(BLOB, (leftover.row.blob_id,))
+            if found is not None and found.state == BlobState.OPEN and found.worker == self._worker:
+                _seal(transaction, found._replace(size=found.size if leftover.end is None else leftover.end), now_ms)
+                self._sealed.append(leftover)
 
     def advance(self, transaction: Transaction, pack: OpenPack, last_sequence: int) -> None:
         """Record in the pack's row that the batch about to be appended is its last."""
@@ -100,22 +135,21 @@ class PackSet:
         assert row.state == BlobState.OPEN, "a pack is sealed by its own worker only"
         transaction.put(BLOB, row._replace(size=pack.end, last_sequence=last_sequence))
 
+    def expose(self) -> None:
+        """The database commit is about to be tried: from now on it may know these packs, whatever it answers."""
+        for pack in self._open.values():
+            pack.is_exposed = True
+
     def committed(self) -> None:
         """The batch stands: new rows are known, rotated packs are sealed."""
-        self._unknown.difference_update(pack.blob_id for pack in self._open.values())
-        for pack in self._sealing:
-            self._unknown.discard(pack.blob_id)
-            pack.close()
+        self._unknown.clear()
         self._sealing.clear()
-        for copies, end in self._sealed:
-            self._trim(copies, end)
+        for leftover in self._sealed:
+            self._trim(leftover)
         self._sealed.clear()
         self._leftovers.clear()
-
-    def suspect_all(self) -> None:
-        """After a failed batch: its regions may hold anything, so nothing is appended to these packs again."""
-        for pack in self._open.values():
-            pack.is_suspect = True
+        for tier in [tier for tier, staging in self._stagings.items() if len(staging.view) > STAGING_BYTES]:
+            del self._stagings[tier]  # one large batch must not hold its memory for ever
 
     def find_leftovers(self, transaction: Transaction) -> None:
         """Remember packs that an earlier process of this worker number left open; the next batch seals them.
@@ -125,7 +159,12 @@ class PackSet:
         """
         transaction.begin_step()
         mine = [row for row in transaction.select_open_packs() if row.worker == self._worker]
-        self._leftovers = {row.blob_id: self._copies_of(row) for row in mine}
+        self._leftovers = [Leftover(row) for row in mine]
+
+    def measure_leftovers(self) -> None:
+        """Find where they end; without the lock, as it asks devices."""
+        for leftover in self._leftovers:
+            leftover.end = self._end_of(leftover.row)
 
     @property
     def has_leftovers(self) -> bool:
@@ -134,43 +173,65 @@ class PackSet:
 
     def close(self) -> None:
         """Close every open pack (the next process of this worker seals them); remove those never used."""
-        for pack in (*self._open.values(), *self._sealing):
+        removals: list[Future[None]] = []
+        for pack in self._open.values():
             pack.close()
-            if pack.blob_id in self._unknown:
-                self._remove(pack.blob_id, pack.first_row.placement.split(" "))
+            if pack.blob_id in self._unknown and not pack.is_exposed:
+                removals += self._remove(pack.blob_id, pack.first_row.placement.split(" "))
         self._open.clear()
         self._sealing.clear()
+        wait_for(removals, FLUSH_SECONDS_MAX)
 
-    def _remove(self, blob_id: BlobId, placement: list[str]) -> None:
+    def _remove(self, blob_id: BlobId, placement: Sequence[str]) -> list["Future[None]"]:
+        """Delete the files of a pack that nothing refers to; what a device keeps, reclaim's survey sets aside."""
+        removals: list[Future[None]] = []
         for copy, device_id in enumerate(placement):
             device = self._fleet.get(device_id)
             if device is not None:
-                device.delete(Area.PACKS, pack_file_name(blob_id, copy))
+                name = pack_file_name(blob_id, copy)
+                removals.append(self._fleet.submit(device_id, device.delete, Area.PACKS, name))
+        return removals
 
-    def _copies_of(self, row: Blob) -> PackCopies:
-        devices = [self._fleet.get(device_id) for device_id in row.placement.split(" ")]
-        return PackCopies(row.blob_id, {copy: device for copy, device in enumerate(devices) if device is not None})
-
-    def _seal_leftover(self, transaction: Transaction, row: Blob, copies: PackCopies, now_ms: int) -> None:
+    def _end_of(self, row: Blob) -> int | None:
         """The row of an open pack says where its last batch begins; the batch says where it ends."""
-        end = copies.end_of(row.size, row.last_sequence) if row.last_sequence else 0
-        copies.close()
-        _seal(transaction, row._replace(size=row.size if end is None else end), now_ms)
-        if end is not None:
-            self._sealed.append((copies, end))
+        if not row.last_sequence:
+            return 0
+        for copy, device_id in enumerate(row.placement.split(" ")):
+            device = self._fleet.get(device_id)
+            if device is None:
+                continue
+            copies = PackCopies(row.blob_id, [(copy, device)])
+            found = self._fleet.submit(device_id, copies.end_of, row.size, row.last_sequence)
+            try:
+                end = found.result(FLUSH_SECONDS_MAX)
+            except (StorageError, TimeoutError) as error:
+                logger.warning("device %s does not tell where a pack ends: %s", device_id, error)
+                continue
+            copies.close()
+            if end is not None:
+                return end
+        return None
 
-    def _trim(self, copies: PackCopies, end: int) -> None:
+    def _trim(self, leftover: Leftover) -> None:
         """What a dead process had reserved, or appended without committing, goes; on the devices' own threads."""
-        for copy, device in copies.devices.items():
-            self._fleet.submit(device.device_id, _trim_copy, device, pack_file_name(copies.pack_id, copy), end)
+        if leftover.end is None:
+            return
+        for copy, device_id in enumerate(leftover.row.placement.split(" ")):
+            device = self._fleet.get(device_id)
+            if device is not None:
+                name = pack_file_name(leftover.row.blob_id, copy)
+                self._fleet.submit(device_id, _trim_copy, device, name, leftover.end)
 
     def _create(self, tier: str) -> OpenPack:
         copies = self._catalogue.pack_copies(tier)
         rows = [row for row in self._catalogue.writable(tier) if self._fleet.is_available(row.device_id)]
+        now = self._clock()
+        steady = [row for row in rows if self._shunned.get(row.device_id, now) <= now]
+        rows = steady if len(steady) >= copies else rows
         spread = self._catalogue.tier(tier).spread
-        blob_id = BlobId(self._new_id())
         failed: set[str] = set()
         while True:
+            blob_id = BlobId(self._new_id())
             placement = choose(rows, copies, spread, self._rng, unavailable=failed)
             files = self._create_files(blob_id, placement, failed)
             if len(files) == copies:
@@ -180,23 +241,38 @@ class PackSet:
             self._remove(blob_id, placement)
             if len(rows) - len(failed) < copies:
                 raise PlacementShort(f"tier {tier}: fewer than {copies} devices take a new pack")
-            blob_id = BlobId(self._new_id())
         self._unknown.add(blob_id)
         row = pack_row(blob_id, tier, placement, self._worker, int(self._clock() * 1000))
         return OpenPack(row, files, quorum=min(COPIES_QUORUM, copies))
 
     def _create_files(self, blob_id: BlobId, placement: list[str], failed: set[str]) -> list[LogFile]:
+        """Create the copies side by side, each in its device's pool: a hung device costs time once and no more."""
+        begun = [
+            self._fleet.submit(device_id, self._create_file, device_id, pack_file_name(blob_id, copy), cached=copy == 0)
+            for copy, device_id in enumerate(placement)
+        ]
         files: list[LogFile] = []
-        for copy, device_id in enumerate(placement):
-            device = self._fleet.get(device_id)
+        for device_id, file in zip(placement, begun, strict=True):
             try:
-                if device is None:
-                    raise PlacementShort(device_id)
-                files.append(device.create_log(pack_file_name(blob_id, copy), cached=copy == 0))
-            except StorageError as error:
-                logger.warning("device %s takes no pack: %s", device_id, error)
+                files.append(file.result(FLUSH_SECONDS_MAX))
+            except (StorageError, TimeoutError) as error:
+                logger.warning("device %s takes no pack: %s", device_id, error or "no answer")
                 failed.add(device_id)
+                self._shun(device_id)
+                file.add_done_callback(_close_late)
         return files
+
+    def _create_file(self, device_id: str, name: str, *, cached: bool) -> LogFile:
+        device = self._fleet.get(device_id)
+        if device is None:
+            raise DeviceFailed(f"no device {device_id!r} here")
+        return device.create_log(name, cached=cached)
+
+
+def _close_late(file: "Future[LogFile]") -> None:
+    """A copy that was created after its time: nobody uses it, and reclaim's survey finds the file."""
+    if not file.cancelled() and file.exception() is None:
+        file.result().close()
 
 
 def _trim_copy(device: Device, name: str, size: int) -> None:

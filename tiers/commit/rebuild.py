@@ -44,11 +44,13 @@ def rebuild(metadata: Metadata, fleet: Fleet, *, progress: Progress) -> Rebuilt:
     try:
         with writer.transaction() as transaction:
             _refuse_unless_empty(transaction)
-        progress("scan", 0, len(packs))
-        links = list(commit_batches(packs.values(), {}))
         store = SnapshotStore(fleet, list(fleet.ids()), copies=1)
         manifest = _load_newest(writer, store, progress)
         sequence, batch_id = (manifest.sequence, manifest.batch_id) if manifest else (0, b"")
+        progress("scan", 0, len(packs))
+        links = [
+            link for link in commit_batches(packs.values(), {}) if link.batch.header.last_sequence > sequence
+        ]  # only these: the whole history has no room in memory
         chain = chain_after(links, head_sequence=sequence, head_id=batch_id)
         last = _replay(writer, chain, progress)
         highest = max((link.batch.header.last_sequence for link in links), default=0)
@@ -74,7 +76,7 @@ def _load_newest(writer: Writer, store: SnapshotStore, progress: Progress) -> Ma
     """Load the newest snapshot whose files are all readable; None when there is no snapshot at all."""
     manifests = store.manifests()
     for manifest in manifests:
-        if all(store.read(name, checksum) is not None for name, checksum in manifest.files):
+        if all(store.holds(name, checksum) for name, checksum in manifest.files):
             _load(writer, store, manifest, progress)
             return manifest
     if manifests:

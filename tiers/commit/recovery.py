@@ -83,6 +83,7 @@ def _adopt(transaction: Transaction, adopter: int) -> None:
 def apply_batch(transaction: Transaction, link: Link) -> None:
     """Apply one batch of the chain and commit it. Errors: LogGap when no copy holds the record any more."""
     record = link.copies.record(link.batch)
+    link.copies.close()  # a long chain has more packs than a process may have open files
     header = link.batch.header
     if record is None:
         raise LogGap(f"the record of batch {header.batch_id.hex()} is unreadable on every copy")
@@ -93,6 +94,10 @@ def apply_batch(transaction: Transaction, link: Link) -> None:
 def _starts(transaction: Transaction, packs: dict[bytes, PackCopies]) -> dict[bytes, int]:
     """Where to scan each pack that may hold batches the database lacks."""
     transaction.begin_step()
+    for lost in transaction.select_open_packs():
+        if lost.blob_id not in packs:
+            text = "open pack %s is on no device that answers (%s): what the database lacks of it is void from now on"
+            logger.error(text, lost.blob_id.hex(), lost.placement)
     starts: dict[bytes, int] = {}
     for pack_id in packs:
         row = transaction.get(BLOB, (pack_id,))

@@ -18,6 +18,7 @@ from awscrt.checksums import crc64nvme
 from metadata.contract import Reader
 from metadata.tables import BY_CODE, CHAIN, TABLES, Table
 from tiers.catalogue import Catalogue
+from tiers.commit.chain import surveyed
 from tiers.devices.contract import Area, Device
 from tiers.devices.fleet import Fleet
 from tiers.errors import DeviceFailed, DeviceFull, FragmentNotFound, QuorumNotReached
@@ -25,7 +26,11 @@ from tiers.errors import DeviceFailed, DeviceFull, FragmentNotFound, QuorumNotRe
 logger = logging.getLogger(__name__)
 
 FORMAT: Final = 1
+FIRST_ROWS: Final = 16
 PAGE_ROWS: Final = 2_000
+PAGE_BYTES: Final = 2 << 20
+"""A page of a table begins small and grows to so many rows or bytes: a version of 10,000 parts is a megabyte."""
+
 FILE_BYTES: Final = 8 << 20
 """Rows are compressed in files of about so many bytes before compression: bounds memory on both ways."""
 
@@ -92,8 +97,8 @@ class SnapshotStore:
         if stored < min(2, self._copies):
             raise QuorumNotReached(f"snapshot {name}: stored on {stored} devices")
 
-    def read(self, name: str, checksum: int | None) -> bytes | None:
-        """A file from any device; with a checksum, from one whose bytes match it."""
+    def read(self, name: str, is_intact: Callable[[bytes], bool]) -> bytes | None:
+        """A file from the first device that holds it intact."""
         for device in self._devices():
             try:
                 file = device.open(Area.SNAPSHOTS, name)
@@ -106,25 +111,29 @@ class SnapshotStore:
                 continue
             finally:
                 file.close()
-            if count == len(buffer) and checksum in (None, crc64nvme(buffer)):
+            if count == len(buffer) and is_intact(bytes(buffer)):
                 return bytes(buffer)
         return None
+
+    def holds(self, name: str, checksum: int) -> bool:
+        """Whether any device holds the file with this checksum."""
+        return self.read(name, _matching(checksum)) is not None
 
     def manifests(self) -> list[Manifest]:
         """Intact snapshots, newest first."""
         names = {
             found.name
             for device in self._devices()
-            for found in device.survey(Area.SNAPSHOTS)
+            for found in surveyed(device, Area.SNAPSHOTS)
             if found.name.endswith(".manifest")
         }
-        raws = [self.read(name, None) for name in sorted(names, reverse=True)]
+        raws = [self.read(name, lambda raw: bool(decode_manifest(raw))) for name in sorted(names, reverse=True)]
         return [manifest for raw in raws if raw is not None and (manifest := decode_manifest(raw)) is not None]
 
     def rows(self, manifest: Manifest) -> Iterator[list[tuple[Table[Any], tuple[Any, ...]]]]:
         """The rows of a snapshot, a list for each file. Errors: FragmentNotFound when a file is lost everywhere."""
         for name, checksum in manifest.files:
-            raw = self.read(name, checksum)
+            raw = self.read(name, _matching(checksum))
             if raw is None:
                 raise FragmentNotFound(f"snapshot file {name}")
             yield [
@@ -135,16 +144,27 @@ class SnapshotStore:
     def remove_older_than(self, sequence: int) -> None:
         """Delete every file of snapshots older than `sequence`, and leftovers of unfinished ones."""
         for device in self._devices():
-            for found in list(device.survey(Area.SNAPSHOTS)):
+            for found in surveyed(device, Area.SNAPSHOTS):
                 number = found.name.partition(".")[0]
                 if number.isdecimal() and int(number) < sequence:
-                    device.delete(Area.SNAPSHOTS, found.name)
+                    _delete(device, found.name)
 
     def _devices(self) -> Iterator[Device]:
         for device_id in self._device_ids:
             device = self._fleet.get(device_id)
             if device is not None:
                 yield device
+
+
+def _matching(checksum: int) -> Callable[[bytes], bool]:
+    return lambda raw: bool(crc64nvme(raw) == checksum)
+
+
+def _delete(device: Device, name: str) -> None:
+    try:
+        device.delete(Area.SNAPSHOTS, name)
+    except DeviceFailed as error:
+        logger.warning("device %s keeps an old snapshot: %s", device.device_id, error)
 
 
 def log_devices(catalogue: Catalogue, fleet: Fleet) -> SnapshotStore:
@@ -157,7 +177,7 @@ def log_devices(catalogue: Catalogue, fleet: Fleet) -> SnapshotStore:
 async def take_snapshot(reader: Reader, store: Callable[[str, bytes], None], created_ms: int) -> Manifest:
     """Take a snapshot; `store` is called with each file, the manifest last.
 
-    Memory: one page of rows and one file. Errors: what `store` and the reader raise; no manifest exists then.
+    Memory: a few pages of rows and one file. Errors: what `store` and the reader raise; no manifest exists then.
     """
     head = await reader.get_row(CHAIN, (0,))
     sequence, batch_id = (head.sequence, head.batch_id) if head is not None else (0, b"")
@@ -180,11 +200,14 @@ async def _compressed(reader: Reader) -> AsyncIterator[tuple[int, bytes]]:
     size = 0
     for table in (table for table in TABLES if table.is_logged):
         after: tuple[Any, ...] | None = None
-        while page := await reader.scan(table, after, PAGE_ROWS):
+        wanted = FIRST_ROWS
+        while page := await reader.scan(table, after, wanted):
             packed = [packer.pack((table.code, *row)) for row in page]
             pieces += packed
-            size += sum(map(len, packed))
+            page_size = sum(map(len, packed))
+            size += page_size
             after = table.key_of(page[-1])
+            wanted = max(1, min(PAGE_ROWS, 4 * len(page), PAGE_BYTES * len(page) // page_size))
             if size >= FILE_BYTES:
                 yield len(pieces), _compress(pieces)
                 pieces, size = [], 0

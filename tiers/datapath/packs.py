@@ -136,6 +136,7 @@ class PackReader:
             finally:
                 self._tools.files.release(handle)
             if count != extent.length or crc64nvme(view) != extent.checksum:
+                self._tools.files.drop(key)  # a repaired copy is another file under the same name
                 raise FragmentCorrupt(f"extent at {extent.offset} of copy {index}")
 
         return Attempt(self._tools.buffers, index, extent.length, read)

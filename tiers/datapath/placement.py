@@ -35,11 +35,13 @@ def choose(
     rng: random.Random,
     *,
     unavailable: Collection[str] = (),
+    held: Sequence[Device] = (),
 ) -> list[str]:
     """Choose `count` distinct devices for the fragments of one blob, in fragment order.
 
     The greatest number of fragments in one domain of the kind `spread` is as small as the topology allows: at most m
     when m can be had. Within that, fragments spread over sites, then zones, racks and hosts. Ties fall by `rng`.
+    `held` are devices that keep fragments of the blob: they count, and must not be among `devices`.
     Errors: PlacementShort when fewer than `count` devices are available; nothing was chosen.
     """
     assert count > 0
@@ -49,7 +51,7 @@ def choose(
     rng.shuffle(free)
     # Least-filled first at the guaranteed level is what makes its maximum minimal: domains there share no device.
     levels = [spread, *(level for level in _WIDTH if level is not spread)]
-    filled: list[Counter[tuple[str, ...]]] = [Counter() for _ in levels]
+    filled = [Counter(domain_of(device, level) for device in held) for level in levels]
     chosen: list[str] = []
     while len(chosen) < count:
         best = min(free, key=lambda device: [filled[i][domain_of(device, level)] for i, level in enumerate(levels)])

@@ -53,10 +53,14 @@ class BlobRows:
             wanted = [blob_id for blob_id in dict.fromkeys(blob_ids) if blob_id not in self._rows]
             for found in await self._reader.get_blobs(wanted[:BLOBS_AHEAD]):
                 self._keep(found)
-            row = self._rows.get(blob_ids[0])
+                row = found if found.blob_id == blob_ids[0] else row
         if row is None:
             raise ContentUnreadable(f"blob {blob_ids[0].hex()} has no row")
         return row
+
+    def forget(self, blob_id: bytes) -> None:
+        """Read the row anew when it is next asked for."""
+        self._rows.pop(blob_id, None)
 
     async def refresh(self, seen: Blob) -> Blob | None:
         """The row as it is now, None when it is gone or places the blob as `seen` does."""
@@ -68,6 +72,8 @@ class BlobRows:
         return None
 
     def _keep(self, row: Blob) -> None:
+        if "" in row.placement.split(" "):
+            return  # what is missing is being repaired: a row kept would be decoded around for ever
         if len(self._rows) >= self._rows_max:
             del self._rows[next(iter(self._rows))]
         self._rows[row.blob_id] = row
@@ -92,7 +98,8 @@ class ContentReader:
     ) -> None:
         self.files = OpenFiles(fleet)
         self.buffers = ReadBuffers(ahead_bytes_max)
-        self._tools = ReadTools(fleet, self.files, self.buffers, report, hedge_seconds)
+        self._report = report
+        self._tools = ReadTools(fleet, self.files, self.buffers, self._noticed, hedge_seconds)
         self._packs = PackReader(self._tools)
         self._rows = BlobRows(reader)
 
@@ -133,6 +140,11 @@ class ContentReader:
             at = extent.offset
             return StripedStream(self._tools, blob, self._rows.refresh, start=at + start, stop=at + stop)
         return PackStream(self._packs.read_now(blob, extent) or await self._read_pack(blob, extent), start, stop)
+
+    def _noticed(self, blob_id: bytes, index: int, reason: str) -> None:
+        """A fragment is not well: it may have been repaired to another place, so the next read asks for the row."""
+        self._rows.forget(blob_id)
+        self._report(blob_id, index, reason)
 
     async def _read_pack(self, blob: Blob, extent: Extent) -> Attempt:
         try:

@@ -72,7 +72,9 @@ class StripedBlob:
         reason = reason_of(error)
         if reason != "corrupt" or index not in self._held:
             self.shunned.add(index)
-        if reason != "corrupt":
+        if reason == "corrupt":
+            self._tools.files.drop(self._key(index))  # a repaired one is another file under the same name
+        else:
             self.may_have_moved = True
         self._report(index, reason)
 

@@ -51,7 +51,6 @@ class DirectoryDevice:
         self._reserve_ratio = reserve_ratio
         self._log_reserve_bytes = log_reserve_bytes
         self._areas = {area: self._path / area.value for area in Area}
-        self._fans = {fan: self._areas[Area.FRAGMENTS] / fan for fan in FAN_OUT}
         self._stores = itertools.count()
         self._store_lock = threading.Lock()
         with posix.Translating(f"open {self._path}"):
@@ -123,7 +122,7 @@ class DirectoryDevice:
 
     def survey(self, area: Area) -> Iterator[Found]:
         """Every file of an area, in name order; a file that vanishes meanwhile is left out. Errors: DeviceFailed."""
-        folders = [self._fans[fan] for fan in FAN_OUT] if area is Area.FRAGMENTS else [self._areas[area]]
+        folders = [self._areas[area] / fan for fan in FAN_OUT] if area is Area.FRAGMENTS else [self._areas[area]]
         for folder in folders:
             with posix.Translating(f"survey {folder}"):
                 names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
@@ -148,8 +147,8 @@ class DirectoryDevice:
 
     def _file(self, area: Area, name: str) -> Path:
         check_name(area, name)
-        folder = self._fans[name[:2]] if area is Area.FRAGMENTS else self._areas[area]
-        return folder / name
+        folder = self._areas[area]
+        return folder / name[:2] / name if area is Area.FRAGMENTS else folder / name
 
     def _log(self, path: Path, *, cached: bool, is_new: bool) -> DirectoryLogFile:
         step = self._log_reserve_bytes
@@ -157,22 +156,30 @@ class DirectoryDevice:
 
     def _open(self) -> None:
         identity = self._path / _IDENTITY
-        if identity.exists():
+        is_set_up = identity.exists()
+        if is_set_up:
             found = _device_id(identity)
             if found != self.device_id:
                 raise DeviceFailed(f"{self._path} belongs to device {found!r}, not to {self.device_id!r}")
         self._path.mkdir(parents=True, exist_ok=True)
-        folders = [*self._areas.values(), *self._fans.values()]
-        missing = [folder for folder in folders if not folder.is_dir()]
-        for folder in missing:
-            folder.mkdir(exist_ok=True)
-        if missing:
-            posix.flush_directory(self._areas[Area.FRAGMENTS])
-            posix.flush_directory(self._path)
-            posix.flush_directory(self._path.parent)
-        if not identity.exists():
+        # What an earlier start made and did not live to flush is made durable now: the identity comes last.
+        if self._make_missing() or not is_set_up:
+            for folder in (self._areas[Area.FRAGMENTS], self._path, self._path.parent):
+                posix.flush_directory(folder)
+        if not is_set_up:
             document = json.dumps({"device_id": self.device_id, "format_version": _FORMAT_VERSION})
             self._replace(identity, document.encode() + b"\n")
+
+    def _make_missing(self) -> bool:
+        """Make the folders that are not there; whether there were any."""
+        missing = [folder for folder in self._areas.values() if not folder.is_dir()]
+        for folder in missing:
+            folder.mkdir(exist_ok=True)
+        fragments = self._areas[Area.FRAGMENTS]
+        fans = set(FAN_OUT).difference(entry.name for entry in os.scandir(fragments))
+        for fan in fans:
+            (fragments / fan).mkdir(exist_ok=True)
+        return bool(missing or fans)
 
     def _replace(self, path: Path, data: bytes) -> None:
         """Write beside, flush, rename, flush the directory. Errors: OSError; the old file is intact then."""

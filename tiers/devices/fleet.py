@@ -5,6 +5,7 @@ probation, where one more failure suspends it again. A call that never returns m
 Suspension is advice: `submit` still goes through, for the reader that has no other choice.
 """
 
+import copy
 import threading
 import time
 from collections import deque
@@ -148,6 +149,12 @@ class Fleet:
             unknown.set_exception(DeviceFailed(f"no device {device_id!r} here"))
             return unknown
         return pool.submit(lambda: self._counted(device_id, fn, *args, **kwargs))
+
+    def wrapped(self, wrap: Callable[[Device], Device]) -> "Fleet":
+        """The same devices with something more around each; threads and health are shared, and closed with this one."""
+        fleet = copy.copy(self)
+        fleet._devices = {device_id: wrap(device) for device_id, device in self._devices.items()}
+        return fleet
 
     def is_available(self, device_id: str) -> bool:
         """Whether new work should go to the device: known, not suspended, no call stuck on it."""

@@ -1,13 +1,19 @@
 """Changes of buckets and of their documents."""
 
+from typing import Final
+
 from metadata.contract import Transaction
-from metadata.tables import BUCKET, BUCKET_DOCUMENT, PART, UPLOAD
-from metadata.types import Bucket, BucketDocument, DocumentKind, Versioning, unpack_extents
+from metadata.tables import BUCKET, BUCKET_DOCUMENT, UPLOAD
+from metadata.types import Bucket, BucketDocument, DocumentKind, Part, Upload, Versioning
 from tiers.commit.contract import Slot
 from tiers.errors import BucketNameTaken, BucketNotEmpty
-from tiers.namespace.content import drop_references, owner_of_part
 from tiers.namespace.context import Context
 from tiers.namespace.mutations import BucketMutation
+from tiers.namespace.upload_mutations import drop_part
+
+UPLOADS_A_STEP: Final = 1_000
+PARTS_A_STEP: Final = 10_000
+"""Open uploads, and parts of them, that one step of deleting a bucket removes: they bound its time under the lock."""
 
 
 class CreateBucket(BucketMutation):
@@ -32,27 +38,37 @@ class CreateBucket(BucketMutation):
 
 
 class DeleteBucket(BucketMutation):
-    """Deletes an empty bucket with its documents and its open uploads."""
+    """Deletes an empty bucket with its documents and its open uploads; when these are many, some of them at first."""
 
     __slots__ = ()
 
-    def apply(self, transaction: Transaction, slot: Slot) -> None:
-        """Errors: BucketNotFound, BucketNotEmpty."""
+    def apply(self, transaction: Transaction, slot: Slot) -> bool:
+        """Whether the bucket is gone; else some of its uploads are, and the next try goes on.
+
+        Errors: BucketNotFound, BucketNotEmpty.
+        """
         bucket = self.read_bucket(transaction)
         if transaction.has_versions(bucket.bucket_id):
             raise BucketNotEmpty(self.bucket_name)
-        uploads = transaction.select_open_uploads(bucket.bucket_id)
-        parts = [(upload, transaction.select_parts(upload.upload_id)) for upload in uploads]
-        for upload, parts_of_upload in parts:
+        uploads = transaction.select_open_uploads(bucket.bucket_id, UPLOADS_A_STEP + 1)
+        parts: dict[Upload, list[Part]] = {}
+        count = 0
+        for upload in uploads[:UPLOADS_A_STEP]:
+            if count < PARTS_A_STEP:
+                parts[upload] = transaction.select_parts(upload.upload_id)
+                count += len(parts[upload])
+        for upload, parts_of_upload in parts.items():
             for part in parts_of_upload:
-                extents = unpack_extents(part.extents)
-                drop_references(transaction, owner_of_part(upload, part), extents, now_ms=slot.now_ms)
-                transaction.delete(PART, (part.upload_id, part.part_number))
+                bucket = drop_part(transaction, bucket, upload, part, now_ms=slot.now_ms)
             transaction.delete(UPLOAD, (upload.upload_id,))
+        if len(parts) < len(uploads):
+            transaction.put(BUCKET, bucket)
+            return False
         for kind in DocumentKind:
             if transaction.get(BUCKET_DOCUMENT, (bucket.bucket_id, kind.value)) is not None:
                 transaction.delete(BUCKET_DOCUMENT, (bucket.bucket_id, kind.value))
         transaction.delete(BUCKET, (self.bucket_name,))
+        return True
 
 
 class SetVersioning(BucketMutation):

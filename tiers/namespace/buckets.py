@@ -42,8 +42,12 @@ class Buckets:
         return found[:limit]
 
     async def delete(self, name: str) -> None:
-        """Delete an empty bucket; its open uploads are aborted with it. Errors: BucketNotFound, BucketNotEmpty."""
-        await self._context.committer.submit(DeleteBucket(self._context, name))
+        """Delete an empty bucket; its open uploads are aborted with it.
+
+        Errors: BucketNotFound, BucketNotEmpty, also when somebody writes while many uploads are being aborted.
+        """
+        while not await self._context.committer.submit(DeleteBucket(self._context, name)):
+            pass
         self._context.bucket_ids.pop(name, None)
 
     async def set_versioning(self, name: str, state: Versioning) -> Bucket:

@@ -26,6 +26,9 @@ MD5_INLINE_BYTES_MAX: Final = 16 * 1024
 INLINE_BYTES_MAX: Final = 64 * 1024
 """Longer runs are hashed off the event loop (about 100 microseconds of work)."""
 
+RUNS_A_TURN: Final = 64
+"""Runs that are digested before others get a turn of the event loop."""
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -142,7 +145,11 @@ async def submit_content(
     mutation.etag = staged.digests[MD5].hex()
     mutation.checksum += b64encode(staged.digests[algorithm]).decode()
     mutation.blob, mutation.extents = staged.blob, staged.extents
-    return await _commit_published(context.committer, mutation, staged.blob)
+    try:
+        return await _commit_published(context.committer, mutation, staged.blob)
+    except StoreBusy:
+        await staged.discard()  # turned away at the committer's door: this commit never happens
+        raise
 
 
 async def _read_small(body: Body) -> bytes | Body:
@@ -183,7 +190,8 @@ async def _commit_published(committer: Committer, mutation: Mutation[T], blob: B
 def _abandon_refused(committer: Committer, blob: Blob, future: "asyncio.Future[Any]") -> None:
     if future.cancelled() or future.exception() is None:
         return
-    # After these the commit may yet turn out to have happened: only reclaim's survey may judge.
+    # After the first two the commit may yet turn out to have happened: only reclaim's survey may judge. After the third
+    # the caller discards, as the committer takes nothing more.
     if isinstance(future.exception(), QuorumNotReached | MetadataUnavailable | StoreBusy):
         return
     committer.submit(AbandonBlob(blob)).add_done_callback(_retrieve)
@@ -217,9 +225,13 @@ async def digest_content(context: Context, extents: Sequence[Extent], names: fro
     """Digests of the whole content described by `extents`, reading it once. Errors: ContentUnreadable."""
     digests = DigestSet(names)
     stream = await open_content(context, extents, range(sum(extent.length for extent in extents)))
+    runs = 0
     try:
         while (run := await stream.next()) is not None:
             await _update(digests, memoryview(run))
+            runs += 1
+            if not runs % RUNS_A_TURN:
+                await asyncio.sleep(0)  # a content of thousands of short runs must not hold the loop
     finally:
         stream.close()
     return digests.results()

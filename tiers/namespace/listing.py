@@ -210,6 +210,14 @@ class Walk(Generic[Row]):
             self.last_entry = None
         return True
 
+    def take_all(self, rows: list[Row]) -> bool:
+        """The same for rows that nothing rolls up, at once."""
+        fitting = rows[: self.limit - self.count]
+        self.entries += fitting
+        self.last_entry = self.entries[-1] if self.entries else None
+        self.is_truncated = len(fitting) < len(rows)
+        return not self.is_truncated
+
     def common_prefixes(self) -> list[str]:
         """The common prefixes as text; the client's delimiter is text, so they never cut a character."""
         return [prefix.decode() for prefix in self.prefixes]
@@ -262,6 +270,8 @@ class Rolling(NamedTuple):
 
 def _take_page(walk: Walk[Row], rows: Rows[Row], page: list[Row], rolling: Rolling) -> Position | None:
     """Add rows to the page until it is full; return where to read on, None when nothing can follow."""
+    if not rolling.delimiter:
+        return rows.after(page[-1]) if walk.take_all(page) and page else None
     at: Position | None = None
     hidden: bytes | None = None
     for row in page:

@@ -226,19 +226,19 @@ class CompleteUpload(BucketMutation):
 def choose_parts(parts: Sequence[Part], wanted: Sequence[CompletedPart], *, part_bytes_min: int) -> list[Part]:
     """The parts that a completed list names, in order; pure.
 
+    A part that was sent again may be listed again: of entries with one number the last counts, as it did for the part.
     Errors: InvalidPartOrder, InvalidPart, PartTooSmall.
     """
     if not wanted:
         raise InvalidPart("the list of parts is empty")
-    numbers = [part.part_number for part in wanted]
-    if any(following <= number for number, following in pairwise(numbers)):
+    if any(following.part_number < named.part_number for named, following in pairwise(wanted)):
         raise InvalidPartOrder("part numbers do not ascend")
     by_number = {part.part_number: part for part in parts}
     chosen: list[Part] = []
-    for named in wanted:
-        part = by_number.get(named.part_number)
+    for number, named in {named.part_number: named for named in wanted}.items():
+        part = by_number.get(number)
         if part is None or part.etag != named.etag or named.checksum not in ("", part.checksum):
-            raise InvalidPart(str(named.part_number))
+            raise InvalidPart(str(number))
         chosen.append(part)
     for part in chosen[:-1]:
         if part.size < part_bytes_min:

@@ -9,7 +9,8 @@ from metadata.contract import Reader
 from metadata.tables import OBJECT
 from tiers.worker import Step
 
-PAGE_ROWS: Final = 500
+PAGE_ROWS: Final = 100
+"""Whole rows, and one of 10,000 parts is a megabyte."""
 
 
 class Accounting:

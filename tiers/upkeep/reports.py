@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from metadata.contract import Transaction
@@ -14,7 +14,10 @@ from tiers.errors import StorageError
 logger = logging.getLogger(__name__)
 
 NOTED_MAX: Final = 4096
-"""Fragments remembered as reported; beyond it the set starts over, and a row is entered twice in vain."""
+"""Fragments remembered as reported; beyond it all are forgotten, and some are entered twice in vain."""
+
+NOTED_SECONDS: Final = 60.0
+"""A fragment met again after that is reported again: it may have been repaired and gone bad anew."""
 
 IN_FLIGHT_MAX: Final = 64
 """Reports being committed; what comes beyond is met again by the next read of it, or by scrub."""
@@ -50,19 +53,22 @@ class NoteRepair:
 class FragmentReports:
     """What a content reader reports to, on its event loop; never makes the read wait."""
 
-    def __init__(self, committer: Committer) -> None:
-        self._committer = committer
-        self._noted: set[tuple[bytes, int]] = set()
+    def __init__(self, committer: Committer, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds; only differences matter."""
+        self._committer, self._clock = committer, clock
+        self._noted: dict[tuple[bytes, int], float] = {}
         self._in_flight: set[asyncio.Future[Any]] = set()
 
     def __call__(self, blob_id: bytes, fragment_index: int, reason: str) -> None:
         """Take one report."""
-        place = (blob_id, fragment_index)
-        if reason == LATE or place in self._noted or len(self._in_flight) >= IN_FLIGHT_MAX:
+        place, now = (blob_id, fragment_index), self._clock()
+        if reason == LATE or len(self._in_flight) >= IN_FLIGHT_MAX:
+            return
+        if now - self._noted.get(place, float("-inf")) < NOTED_SECONDS:
             return
         if len(self._noted) >= NOTED_MAX:
             self._noted.clear()
-        self._noted.add(place)
+        self._noted[place] = now
         logger.warning("fragment %d of blob %s is %s", fragment_index, blob_id.hex(), reason)
         future = self._committer.submit(NoteRepair(blob_id, fragment_index, reason))
         self._in_flight.add(future)

@@ -6,7 +6,7 @@ aside and never deleted: only staged files, which nothing can refer to, and file
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -150,7 +150,10 @@ class StagedFiles:
 
 
 class UnknownFiles:
-    """Sets aside published files of a device that no blob's row knows, when they are old enough."""
+    """Sets aside published files of a device that no blob's row places there, when they are old enough.
+
+    Among them are fragments that a repair has written elsewhere because their device was away.
+    """
 
     def __init__(self, reach: Reach, device_id: str, area: Area) -> None:
         assert area in (Area.FRAGMENTS, Area.PACKS)
@@ -173,12 +176,13 @@ class UnknownFiles:
         return Progress(len(strangers), next_position(found))
 
     async def _strangers(self, names: Sequence[str]) -> list[tuple[str, str]]:
-        """Names without a row, each with the reason to set it aside."""
+        """Names that no row places here, each with the reason to set it aside."""
         ids = {name: blob_id_of(name) for name in names}
         asked = {blob_id for blob_id in ids.values() if blob_id is not None}
-        known = {blob.blob_id for blob in await self._reach.reader.get_blobs(sorted(asked))} if asked else set()
-        reasons = [(name, "no blob of this id" if blob_id else "not a name of ours") for name, blob_id in ids.items()]
-        return [(name, reason) for name, reason in reasons if ids[name] not in known]
+        rows = await self._reach.reader.get_blobs(sorted(asked)) if asked else []
+        placed = {name for row in rows for device_id, _, name in files_of(row) if device_id == self._device_id}
+        known: set[bytes] = {row.blob_id for row in rows}
+        return [(name, _reason(blob_id, known)) for name, blob_id in ids.items() if name not in placed]
 
 
 def files_of(blob: Blob) -> Iterator[tuple[str, Area, str]]:
@@ -201,6 +205,13 @@ def blob_id_of(name: str) -> bytes | None:
         return bytes.fromhex(hexadecimal)
     except ValueError:
         return None
+
+
+def _reason(blob_id: bytes | None, known: Collection[bytes]) -> str:
+    """Why a file without a place is set aside."""
+    if blob_id is None:
+        return "not a name of ours"
+    return "its blob is placed elsewhere" if blob_id in known else "no blob of this id"
 
 
 async def on_device(future: "Future[T]") -> T:

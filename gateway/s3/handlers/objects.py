@@ -95,7 +95,7 @@ def choose_piece(document: ReadObject, version: Version) -> tuple[ByteRange | No
     """Which bytes of a version a read wants (None: all of them), and the header lines that say so."""
     if document.part_number:
         return _part(document, version)
-    if document.range:
+    if document.range and headers.is_same(document.if_range, version.etag, version.modified_ms):
         piece = headers.parse_range(document.range, version.size)
         if piece is not None:
             return piece, _content_range(piece, version.size)

@@ -25,11 +25,18 @@ def unserved(name: str) -> S3Error:
 
 
 def version_id(request: Request) -> str | None:
-    """The version named in the query, None for the current one. Errors: InvalidArgument for an empty id."""
+    """The version named in the query, None for the current one. Errors: InvalidArgument for what is no id."""
     text = request.query.get("versionId")
     if text == "":
         raise invalid("versionId", "", "Version id cannot be the empty string")
+    if text is not None and not is_id(text):
+        raise invalid("versionId", text, "Invalid version id specified")
     return text
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be an id: deletes answer in a header the version id that they were given."""
+    return text.isascii() and text.isprintable()
 
 
 def refuse_version_id(request: Request) -> None:

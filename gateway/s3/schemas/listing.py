@@ -1,6 +1,7 @@
 """Documents of listings, and the pages they answer. A page of 1000 keys is one pass of f-strings over the rows."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Self
 from urllib.parse import quote
 
@@ -9,7 +10,7 @@ from gateway.s3 import tokens, xml
 from gateway.s3.headers import iso_time
 from gateway.s3.request import Request
 from gateway.s3.schemas.answers import XML_TYPE
-from gateway.s3.schemas.described import invalid
+from gateway.s3.schemas.described import invalid, is_id
 from metadata.types import Version
 from tiers.namespace.types import ListPage, ListQuery
 
@@ -95,6 +96,8 @@ class ListObjectVersions:
         if version_marker and not key_marker:
             message = "A version-id marker cannot be specified without a key marker."
             raise invalid("version-id-marker", version_marker, message)
+        if not is_id(version_marker):
+            raise invalid("version-id-marker", version_marker, "Invalid version id specified")
         return cls(_query(request, key_marker, version_marker), encoding_of(request))
 
 
@@ -114,9 +117,15 @@ def keys_as_text(page: ListPage, *, is_encoded: bool) -> list[str]:
 
 def checksum_words(version: Version) -> str:
     """Algorithm and type of a version's checksum, as listings name them."""
-    if not version.checksum:
+    return _checksum_elements(version.checksum.rpartition(":")[0])
+
+
+@lru_cache(64)
+def _checksum_elements(words: str) -> str:
+    """`ALGORITHM:TYPE` as elements: there are few of them, and a listing names one a key."""
+    if not words:
         return ""
-    algorithm, kind, _ = version.checksum.split(":", 2)
+    algorithm, _, kind = words.partition(":")
     return f"<ChecksumAlgorithm>{algorithm}</ChecksumAlgorithm><ChecksumType>{kind}</ChecksumType>"
 
 
@@ -176,8 +185,10 @@ def page_head(document: ListObjects | ListObjectsV2 | ListObjectVersions, page: 
     """The elements that begin every listing of keys."""
     query, is_encoded = document.query, document.is_encoded
     delimiter = name_text(query.delimiter, is_encoded=is_encoded)
+    # The first form says its prefix as it came: its clients decode every other name, but not this one.
+    prefix = name_text(query.prefix, is_encoded=is_encoded and not isinstance(document, ListObjects))
     return [
-        f"<Name>{query.bucket}</Name><Prefix>{name_text(query.prefix, is_encoded=is_encoded)}</Prefix>",
+        f"<Name>{query.bucket}</Name><Prefix>{prefix}</Prefix>",
         f"<Delimiter>{delimiter}</Delimiter>" if delimiter else "",
         f"<MaxKeys>{query.limit}</MaxKeys>",
         "<EncodingType>url</EncodingType>" if is_encoded else "",

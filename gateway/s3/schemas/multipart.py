@@ -6,6 +6,7 @@ from typing import Final, Self
 
 from gateway.s3 import headers, xml
 from gateway.s3.checksums import parse_checksum_type
+from gateway.s3.errors import S3Code, S3Error
 from gateway.s3.request import Request
 from gateway.s3.schemas import described
 from gateway.s3.schemas.listing import encoding_of
@@ -28,8 +29,11 @@ _COMPLETE_ROOTS: Final = {
 
 
 def upload_id_of(request: Request) -> str:
-    """The upload a request names."""
-    return request.query["uploadId"]
+    """The upload a request names. Errors: NoSuchUpload for what is no id."""
+    text = request.query["uploadId"]
+    if not described.is_id(text):
+        raise S3Error(S3Code.NoSuchUpload)
+    return text
 
 
 def part_number_of(request: Request) -> int:
@@ -195,12 +199,15 @@ class ListMultipartUploads:
     async def decode(cls, request: Request) -> Self:
         query = request.query
         key_marker = query.get("key-marker", "")
+        upload_marker = query.get("upload-id-marker", "") if key_marker else ""
+        if not described.is_id(upload_marker):
+            raise described.invalid("upload-id-marker", upload_marker)
         listed = ListQuery(
             request.bucket_name,
             query.get("prefix", ""),
             query.get("delimiter", ""),
             key_marker,
-            query.get("upload-id-marker", "") if key_marker else "",
+            upload_marker,
             request.number("max-uploads", PAGE_MAX, least=0, most=PAGE_MAX),
         )
         return cls(listed, encoding_of(request))

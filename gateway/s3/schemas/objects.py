@@ -45,7 +45,8 @@ class NamedVersion:
 class ReadObject:
     """What GetObject and HeadObject ask: a version, a piece of it, under conditions.
 
-    `range` is the header as sent; `part_number` 0 means none. `overrides` replace stored headers in the answer.
+    `range` is the header as sent and holds only for a version that `if_range` names, empty for any; `part_number` 0
+    means none. `overrides` replace stored headers in the answer.
     """
 
     version_id: str | None
@@ -54,6 +55,7 @@ class ReadObject:
     conditions: headers.ReadConditions
     overrides: Mapping[bytes, bytes]
     with_checksum: bool
+    if_range: str = ""
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
@@ -66,6 +68,7 @@ class ReadObject:
             headers.read_conditions(fields),
             wanted,
             fields.get(b"x-amz-checksum-mode", b"").upper() == b"ENABLED",
+            request.text(b"if-range"),
         )
         if document.range and document.part_number:
             raise S3Error(S3Code.InvalidRequest, "Cannot specify both Range header and partNumber query parameter")

@@ -65,7 +65,7 @@ def frozen(now: float = NOW) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.auth, "get_current_datetime", moment)
         patch.setattr(botocore.crt.auth, "get_current_datetime", moment)
-        patch.setattr(botocore.auth, "formatdate", lambda **_: formatdate(now, usegmt=True))
+        patch.setattr(botocore.auth, "formatdate", lambda moment=now, **options: formatdate(moment, **options))
         clock = SimpleNamespace(time=lambda: now, gmtime=lambda: gmtime(now), strftime=strftime)
         patch.setattr(botocore.auth, "time", clock)
         yield

@@ -136,6 +136,19 @@ def test_region_refusal_names_the_right_one() -> None:
     )
 
 
+@pytest.mark.parametrize("date", ["Thu, 01 Jan 2026 00:00:00 -0000", "Thu, 01 Jan 2026 01:00:00 +0100"])
+def test_a_signed_date_in_place_of_the_stamp(date: str) -> None:
+    """Botocore signs a Date of its own, in the zone -0000, when its caller sets one."""
+    with_date = signed(headers={"Date": date})
+    assert b"x-amz-date" not in with_date.fields
+    assert authenticate(with_date).principal == ALICE
+
+
+def test_a_date_of_the_last_year_there_is_is_skewed() -> None:
+    call = with_header(signed(mechanism="v2 header"), b"date", b"Fri, 31 Dec 9999 23:59:59 GMT")
+    assert refusal_of(call, sigv2="all").code == "RequestTimeTooSkewed"
+
+
 @pytest.mark.parametrize(
     ("offset", "code"), [(901, "RequestTimeTooSkewed"), (-901, "RequestTimeTooSkewed"), (900, ""), (-900, "")]
 )

@@ -158,6 +158,30 @@ def test_version_2_refuses_what_it_does_not_sign() -> None:
     assert refusal_of(call).code == "SignatureDoesNotMatch"
 
 
+@pytest.mark.parametrize("style", ["path", "virtual"])
+def test_version_2_presigned_by_boto3_for_a_bucket(style: Literal["path", "virtual"]) -> None:
+    """Botocore signs `/bucket/` where it sends `/bucket`."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=ENDPOINT,
+        region_name=REGION,
+        aws_access_key_id=KEY_ID,
+        aws_secret_access_key=SECRET,
+        config=Config(signature_version="s3", s3={"addressing_style": style}),
+    )
+    with frozen():
+        call = received("GET", client.generate_presigned_url("get_bucket_versioning", {"Bucket": "bucket"}), {})
+    host_bucket: dict[str, Any] = {"host_bucket": lambda host: "bucket" if host.startswith(b"bucket.") else None}
+    assert authenticate(call, make_authenticator(**host_bucket)).principal == ALICE
+    call.raw_path = b"/bucket2" if style == "path" else b"/bucket/"
+    assert refusal_of(call, **host_bucket).code == "SignatureDoesNotMatch"
+
+
+@pytest.mark.parametrize("target", ["/bucket", "/bucket/", "/"])
+def test_version_2_as_spelled(target: str) -> None:
+    assert authenticate(signed(target=target, mechanism="v2 query")).principal == ALICE
+
+
 def test_version_2_never_selects_a_streaming_payload() -> None:
     headers = {"x-amz-content-sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}
     call = signed("PUT", headers=headers, mechanism="v2 header")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from metadata.tables import OBJECT
+from metadata.tables import BLOB, OBJECT
+from metadata.types import Blob, BlobKind, BlobState, Version
 from tests.unit.commit.bench import Bench, CreateBucket, Put, body_of, dump
 from tests.unit.commit.cut import CutMetadata
 from tiers.commit.chain import find_packs
@@ -125,6 +126,31 @@ def test_what_a_dead_worker_flushed_is_void_once_another_has_taken_its_place(ben
     # Clients have read past the write by now; a restart must not bring it.
     assert bench.recover(metadata) == 0
     assert b"phantom" not in keys(dump(metadata))
+
+
+def test_a_pack_left_open_is_sealed_behind_its_last_batch_and_trimmed(bench: Bench) -> None:
+    metadata = bench.database()
+    bench.run(metadata, fill)
+
+    async def die(committer: GroupCommitter) -> None:
+        await committer.submit(Put(b"last", b"stands"))
+        with pytest.raises(MetadataUnavailable):
+            await committer.submit(Put(b"phantom", bytes(9000)))
+
+    async def idle(_: GroupCommitter) -> None:
+        return
+
+    bench.run(CutMetadata(metadata, 2), die, worker=1)  # type: ignore[arg-type]
+    bench.run(metadata, idle, worker=1)
+    bench.fleet.close()  # trims run on the devices' own threads
+    files = {found.name: found.size for device in bench.memory.values() for found in device.survey(Area.PACKS)}
+    rows = [Blob._make((*row, 0)) for row in dump(metadata)[BLOB.name]]
+    sealed = [row for row in rows if row.kind == BlobKind.PACK and row.state != BlobState.OPEN]
+    assert any(row.last_sequence for row in sealed if row.live_bytes == len(b"stands"))
+    for row in sealed:
+        assert {files[f"{row.blob_id.hex()}.{copy}"] for copy in range(3)} == {row.size}
+    (version,) = [Version._make(row) for row in dump(metadata)[OBJECT.name] if row[1] == b"last"]
+    assert body_of(bench, version) == b"stands"
 
 
 def last_batch(bench: Bench) -> tuple[bytes, int]:

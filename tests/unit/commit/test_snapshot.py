@@ -11,6 +11,7 @@ from tiers.commit.rebuild import rebuild
 from tiers.commit.snapshot import SnapshotStore, log_devices, take_snapshot
 from tiers.devices.contract import Area
 from tiers.errors import MetadataRefused
+from tiers.upkeep.snapshots import Snapshots
 
 
 def quiet(_phase: str, _done: int, _total: int) -> None:
@@ -111,6 +112,29 @@ def test_a_damaged_snapshot_copy_is_read_around(bench: Bench) -> None:
             if damaged < 4:
                 device._find(Area.SNAPSHOTS, found.name).data[3] ^= 1  # rot happens below the contract
                 damaged += 1
+    assert damaged == 4  # two whole copies of manifest and rows
+    rebuilt = bench.database()
+    assert rebuild(rebuilt, bench.fleet, progress=quiet).snapshot_rows > 0
+    assert dump(rebuilt) == dump(metadata)
+
+
+def test_a_device_that_fails_stops_neither_snapshot_nor_recovery_nor_rebuild(bench: Bench) -> None:
+    metadata = bench.database()
+
+    async def fill(committer: GroupCommitter) -> None:
+        await committer.submit(CreateBucket())
+        await committer.submit(Put(b"k", b"x"))
+
+    async def snapshots() -> None:
+        reader = await metadata.open_reader()
+        worker = Snapshots(metadata, reader, store_of(bench), clock=bench.clock, rest_seconds=1)
+        assert (await worker.step()).items == 1
+        await reader.close()
+
+    bench.run(metadata, fill)
+    bench.faulty["hot-0"].fail(times=None)
+    asyncio.run(snapshots())
+    bench.recover(metadata)
     rebuilt = bench.database()
     rebuild(rebuilt, bench.fleet, progress=quiet)
     assert dump(rebuilt) == dump(metadata)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tiers.datapath import md5
-from tiers.datapath.md5 import HashlibStream, Kernel, LaneStream, Md5Lanes, Md5Stream
+from tiers.datapath.md5 import ALONE_MAX, HashlibStream, Kernel, LaneStream, Md5Lanes, Md5Stream
 
 SOURCE = Path(md5.__file__).with_name("_md5.c")
 BORDERS = [0, 1, 54, 55, 56, 57, 63, 64, 65, 118, 119, 120, 127, 128, 129, 4095, 4096, 65536, 131072]
@@ -116,7 +116,7 @@ def test_uploads_in_flight_share_the_kernel(kernel: Kernel) -> None:
     lanes = Md5Lanes(kernel)
     bodies = [rng.randbytes(rng.choice([*BORDERS, 300_000])) for _ in range(2 * kernel.lanes + 3)]
     streams = [lanes.open_stream() for _ in bodies]
-    assert [type(stream) for stream in streams[:3]] == [HashlibStream, HashlibStream, LaneStream]
+    assert [type(stream) for stream in streams[: ALONE_MAX + 1]] == [HashlibStream] * ALONE_MAX + [LaneStream]
     landed = [threading.Event() for _ in bodies]
     threads = [
         threading.Thread(

@@ -233,7 +233,7 @@ def test_many_uploads_share_the_pool() -> None:
 
 
 def test_uploads_in_flight_share_the_md5_kernel() -> None:
-    """From the third upload on MD5 runs in lanes, where the extension is built; refused ones give their lane back."""
+    """Beyond `ALONE_MAX` uploads MD5 runs in lanes, where the extension is built; refused ones give their lane back."""
 
     async def scenario(parts: Parts) -> None:
         bodies = [content(3 * 65536 + number, seed=number) for number in range(6)]

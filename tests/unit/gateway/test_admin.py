@@ -237,6 +237,24 @@ class TestListings:
 
         with_admin(tmp_path, act)
 
+    def test_a_path_is_served_as_it_was_judged(self, tmp_path: Path) -> None:
+        """Starlette's router lets a line feed follow a path: what the table of routes does not name stays outside."""
+
+        async def act(admin: Admin) -> None:
+            weakest = TOKENS[Scope.METRICS]
+            for method, path in (("GET", "/admin/v1/users"), ("POST", "/admin/v1/users"), ("GET", "/admin/v1/keys")):
+                for suffix in ("%0A", "/", "%0D", "%20", "%00", "%2F", "//", "%0A%0A"):
+                    for token in (weakest, TOKENS[Scope.ADMIN]):
+                        answer = await admin.call(method, path + suffix, {"name": "evil"}, token=token)
+                        assert answer.status_code in {403, 404, 405}, (path, suffix, answer.text)
+            root = (await admin.call("GET", "/admin/v1/users")).json()["users"]
+            assert len(root) == 1
+            minted = await admin.call("POST", f"/admin/v1/users/{root[0]['id']}/keys%0A", {}, token=weakest)
+            problem(minted, 404, "NotFound")
+            problem(await admin.call("PUT", "/admin/v1/users", {}), 405, "MethodNotAllowed")
+
+        with_admin(tmp_path, act)
+
     def test_a_cursor_is_ours_and_of_its_listing(self, tmp_path: Path) -> None:
         async def act(admin: Admin) -> None:
             for number in range(2):

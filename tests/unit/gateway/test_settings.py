@@ -106,6 +106,18 @@ def test_unknown_names_are_refused_in_file_and_environment(monkeypatch: pytest.M
     assert "broken.toml" in refusal(tmp_path / "broken.toml")
 
 
+def test_what_kubernetes_sets_for_a_service_of_our_name_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("ISOTHERM_SERVICE_HOST", "10.0.0.1"),
+        ("ISOTHERM_SERVICE_PORT_S3", "9000"),
+        ("ISOTHERM_PORT", "tcp://10.0.0.1:9000"),
+        ("ISOTHERM_PORT_9000_TCP_ADDR", "10.0.0.1"),
+        ("ISOTHERM_ADMIN_SERVICE_PORT", "9001"),
+    ):
+        monkeypatch.setenv(name, value)
+    assert load_settings().server.port == 9000
+
+
 def test_no_refusal_and_no_text_shows_a_secret() -> None:
     canaries = {"root_access_key": "key", "root_secret_key": "CANARY1", "admin_token": "CANARY2 with spaces in it"}
     assert "CANARY" not in refusal(**canaries)

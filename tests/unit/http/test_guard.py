@@ -147,6 +147,10 @@ def test_what_a_good_head_says() -> None:
         False,
         True,
     )
+    for value in (b"200-ok", b""):
+        ignored = judged(NAMED, (b"expect", value))
+        assert isinstance(ignored, Head)
+        assert not ignored.awaits_continue
     old = judged(NAMED, (b"expect", b"100-continue"), version_minor=0)
     assert isinstance(old, Head)
     assert (old.is_kept_alive, old.awaits_continue) == (False, False)
@@ -202,3 +206,21 @@ def test_scan_is_linear() -> None:
     for filler in (b"a", b":", b"\r", b" ", b"a:", b"a:\r\n", b"\t"):
         scanned(b"GET / HTTP/1.1\r\n" + filler * (16_000 // len(filler)) + b"\r\n\r\n")
     assert time.perf_counter() - began < 5  # quadratic work on 16 KB would take minutes
+
+
+def test_lists_may_come_as_several_lines() -> None:
+    for name in guard.LISTS:
+        head = judged(NAMED, (name, b"ETag"), (name, b"ObjectSize"))
+        assert isinstance(head, Head)
+        assert head.fields[name] == b"ETag,ObjectSize"
+    assert judged(NAMED, (b"x-amz-acl", b"private"), (b"x-amz-acl", b"private")) == 400
+
+
+@pytest.mark.parametrize(
+    "raw", [b"GET / HTTP/1.1\nx", b"GET /\rX", b"GET / HTTP/1.1\r\na: b\rc", b"GET / HTTP/1.1\r\na: b\n"]
+)
+def test_a_head_that_drips_is_judged_as_one_that_comes_at_once(raw: bytes) -> None:
+    verdicts = [guard.scan_partial(raw[:size], LIMITS, size - 1) for size in range(1, len(raw) + 1)]
+    at_once = [guard.scan_partial(raw[:size], LIMITS) for size in range(1, len(raw) + 1)]
+    first = next(number for number, verdict in enumerate(at_once) if verdict is not None)
+    assert verdicts[: first + 1] == at_once[: first + 1]

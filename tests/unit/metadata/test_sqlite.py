@@ -11,8 +11,8 @@ import pytest
 from metadata.errors import MetadataRefused, MetadataUnavailable
 from metadata.lock_file import LockFile
 from metadata.session import open_metadata
-from metadata.sqlite import LOCATE, LOG_FRAMES_MAX, TEXTS, configure, refuse_weak
-from metadata.tables import BUCKET, OBJECT, TABLES
+from metadata.sqlite import LOCATE, LOG_FRAMES_MAX, TEXTS, SqliteWriter, configure, refuse_weak
+from metadata.tables import BUCKET, NONCURRENT, OBJECT, TABLES
 from metadata.types import ChainHead
 from tests.metadata_rows import commit, sample, version
 
@@ -166,4 +166,32 @@ def test_a_writer_goes_on_after_a_commit_that_failed(sqlite_url: str, driver: sq
     driver.execute("drop trigger full_disk")
     commit(writer, (BUCKET, sample(BUCKET, 2)))
     assert driver.execute("select name from bucket").fetchall() == [("t0002",)]
+    writer.close()
+
+
+def test_a_transaction_that_sqlite_rolled_back_writes_nothing_more(sqlite_url: str) -> None:
+    metadata = open_metadata(sqlite_url)
+    metadata.migrate()
+    writer = metadata.open_writer()
+    assert isinstance(writer, SqliteWriter)
+    commit(writer, (OBJECT, version(b"kept", 1)))
+    pages = writer._driver.execute("pragma page_count").fetchone()[0]
+    with writer.transaction() as transaction:
+        transaction.begin_step()
+        transaction.delete(OBJECT, (1, b"kept"))
+        transaction.put(NONCURRENT, version(b"kept", 1))
+        transaction.begin_step()
+        assert transaction.select_newest_noncurrent(1, b"kept") is not None  # flushed: first half of the change
+        transaction.put(NONCURRENT, version(b"large", 2, attributes=bytes(1 << 20)))
+        writer._driver.execute(f"pragma max_page_count = {pages + 20}")
+        transaction.begin_step()
+        with pytest.raises(MetadataUnavailable, match="full"):
+            transaction.select_newest_noncurrent(1, b"kept")
+        transaction.undo_step()
+        writer._driver.execute("pragma max_page_count = 1000000")  # there is room again before the batch ends
+        with pytest.raises(MetadataUnavailable, match="rolled back"):
+            transaction.commit(ChainHead(0, 5, b"b" * 16))
+    with writer.transaction() as transaction:
+        assert transaction.head.sequence == 0
+        assert transaction.get(OBJECT, (1, b"kept")) is not None
     writer.close()

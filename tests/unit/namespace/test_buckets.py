@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from metadata.tables import UPLOAD
 from metadata.types import DocumentKind, Versioning
-from tests.audit import audit_references
+from tests.audit import all_rows, audit_references
 from tests.world import OWNER, BytesBody, open_world
 from tiers.errors import BucketNameTaken, BucketNotEmpty, BucketNotFound, UploadNotFound
+from tiers.namespace import bucket_mutations
 from tiers.namespace.types import DeleteTarget, ListQuery
 
 
@@ -61,6 +63,28 @@ def test_a_bucket_made_anew_shares_nothing(tmp_path: Path) -> None:
             with pytest.raises(UploadNotFound):
                 await multipart.put_part("bucket", "k", upload.upload_id, 2, BytesBody(b"late"))
             assert (await world.namespace.listing.uploads(ListQuery("bucket"))).entries == []
+            await audit_references(world)
+
+    asyncio.run(check())
+
+
+def test_a_bucket_with_many_uploads_goes_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_mutations, "UPLOADS_A_STEP", 3)
+    monkeypatch.setattr(bucket_mutations, "PARTS_A_STEP", 4)
+
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets, multipart = world.namespace.buckets, world.namespace.multipart
+            for number in range(8):
+                upload = await multipart.create("bucket", f"k{number}", OWNER)
+                for part in range(1, number + 1):
+                    await multipart.put_part("bucket", f"k{number}", upload.upload_id, part, BytesBody(b"part"))
+            batches = world.committer.counters.batches
+            await buckets.delete("bucket")
+            assert world.committer.counters.batches - batches >= 5
+            with pytest.raises(BucketNotFound):
+                await buckets.get("bucket")
+            assert await all_rows(world.reader, UPLOAD) == []
             await audit_references(world)
 
     asyncio.run(check())

@@ -69,7 +69,8 @@ def test_complete_refuses_and_stays_open(tmp_path: Path) -> None:
         refused: list[tuple[type[Exception], Awaitable[PutOutcome]]] = [
             (InvalidPart, complete()),
             (InvalidPartOrder, complete(two, one)),
-            (InvalidPartOrder, complete(one, one)),
+            (InvalidPartOrder, complete(one, two, one)),
+            (InvalidPart, complete(one, CompletedPart(1, two.etag, ""))),
             (InvalidPart, complete(one, CompletedPart(9, two.etag, ""))),
             (InvalidPart, complete(one, CompletedPart(2, one.etag, ""))),
             (InvalidPart, complete(one, CompletedPart(2, two.etag, one.checksum))),
@@ -83,6 +84,23 @@ def test_complete_refuses_and_stays_open(tmp_path: Path) -> None:
             await complete(one, conditions=WriteConditions(if_none_match=("*",)))
         outcome = await complete(one, two, three)
         assert await world.read(outcome.version) == b"".join(PARTS.values())
+        await assert_nothing_leaks(world)
+
+    in_world(tmp_path, check)
+
+
+def test_a_part_sent_and_listed_again(tmp_path: Path) -> None:
+    """Of entries with one number the last counts, and its ETag must be that of the part that was put last."""
+
+    async def check(world: World) -> None:
+        upload, (one, two, three) = await begin(world)
+        again = await world.namespace.multipart.put_part("bucket", "k", upload.upload_id, 1, BytesBody(b"again" * 50))
+        late = CompletedPart(1, again.etag, "")
+        with pytest.raises(InvalidPart):
+            await world.namespace.multipart.complete("bucket", "k", upload.upload_id, [late, one, two])
+        outcome = await world.namespace.multipart.complete("bucket", "k", upload.upload_id, [one, late, two, three])
+        assert await world.read(outcome.version) == b"again" * 50 + PARTS[2] + PARTS[3]
+        assert outcome.version.etag.endswith("-3")
         await assert_nothing_leaks(world)
 
     in_world(tmp_path, check)

@@ -11,6 +11,7 @@ from metadata.tables import BLOB, REPAIR
 from metadata.types import BlobState, Versioning
 from tests.audit import all_rows, audit_files, audit_references
 from tests.world import GRACE_SECONDS, OWNER, BodyRefused, BytesBody, World, open_world, run_pass
+from tiers.commit import committer
 from tiers.devices.contract import Area
 from tiers.devices.interception import Operation
 from tiers.errors import (
@@ -21,6 +22,7 @@ from tiers.errors import (
     PlacementMoved,
     QuorumNotReached,
     StorageClassUnknown,
+    StoreBusy,
     VersionNotFound,
 )
 from tiers.namespace.types import DeleteTarget, Description, Found, PutOutcome, WriteConditions
@@ -96,6 +98,19 @@ def test_a_failed_publish_leaves_no_file_at_once(tmp_path: Path) -> None:
             with pytest.raises(QuorumNotReached):
                 await world.put("bucket", "k", LARGE)
             assert not world.files(Area.FRAGMENTS, Area.STAGING)
+
+    asyncio.run(check())
+
+
+def test_a_write_turned_away_by_a_full_queue_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            monkeypatch.setattr(committer, "QUEUE_OPERATIONS_MAX", 0)
+            with pytest.raises(StoreBusy):
+                await world.put("bucket", "k", bytes(200_000))
+            monkeypatch.undo()
+            assert not world.files(Area.FRAGMENTS, Area.STAGING)
+            await world.put("bucket", "k", bytes(200_000))
 
     asyncio.run(check())
 

@@ -8,6 +8,7 @@ from gateway.s3.headers import (
     Verdict,
     entity_tags,
     http_date,
+    is_same,
     iso_time,
     judge,
     number,
@@ -90,3 +91,8 @@ def test_conditions_of_writes() -> None:
     with pytest.raises(S3Error) as caught:
         write_conditions({b"if-match": b""})
     assert caught.value.code is S3Code.InvalidArgument
+
+
+def test_if_range_names_one_content() -> None:
+    assert all(is_same(value, "tag", MOMENT * 1000 + 7) for value in ("", '"tag"', "tag", DATE))
+    assert not any(is_same(value, "tag", MOMENT * 1000) for value in ('"other"', 'W/"tag"', BEFORE, AFTER, "yesterday"))

@@ -88,6 +88,14 @@ def test_first_form(filled: Gateway) -> None:
     assert [entry["Prefix"] for entry in page["CommonPrefixes"]] == ["a/"]
 
 
+def test_only_the_first_form_says_its_prefix_unencoded(filled: Gateway) -> None:
+    """Botocore decodes what the other forms encode, and hands this one on as it came."""
+    client = filled.client()
+    for prefix in ("new\nline", "b+c", "z%2F"):
+        for function in (client.list_objects, client.list_objects_v2, client.list_object_versions):
+            assert function(Bucket="bucket", Prefix=prefix)["Prefix"] == prefix
+
+
 @pytest.mark.parametrize(
     "query",
     ["max-keys=-1", "max-keys=x", "encoding-type=base64", "list-type=1", "list-type=2&continuation-token=Zm9yZ2Vk"],

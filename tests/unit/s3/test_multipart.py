@@ -107,7 +107,7 @@ def test_wrong_lists(s3: Any) -> None:
     complete = s3.complete_multipart_upload
     wrong = [
         (done[::-1], "InvalidPartOrder"),
-        ([done[0], done[0]], "InvalidPartOrder"),
+        ([done[0], done[1], done[0]], "InvalidPartOrder"),
         ([{"PartNumber": 1, "ETag": '"other"'}], "InvalidPart"),
         ([{"PartNumber": 2, "ETag": done[0]["ETag"]}], "InvalidPart"),
         ([], "MalformedXML"),

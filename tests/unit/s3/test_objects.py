@@ -157,6 +157,14 @@ def test_delete_objects_reports_each_key_alone(s3: Any) -> None:
     assert (entry["VersionId"], entry["DeleteMarker"]) == (named["VersionId"], True)
 
 
+def test_lifting_a_lock_that_nothing_can_have_is_a_plain_delete(s3: Any) -> None:
+    for key in ("a", "b"):
+        s3.put_object(Bucket="bucket", Key=key, Body=b"x")
+    s3.delete_object(Bucket="bucket", Key="a", BypassGovernanceRetention=True)
+    s3.delete_objects(Bucket="bucket", Delete={"Objects": [{"Key": "b"}]}, BypassGovernanceRetention=True)
+    assert s3.list_objects_v2(Bucket="bucket")["KeyCount"] == 0
+
+
 def test_delete_objects_limits(s3: Any) -> None:
     many = [{"Key": str(at)} for at in range(1001)]
     assert failure(s3.delete_objects, Delete={"Objects": many}) == ("MalformedXML", 400)

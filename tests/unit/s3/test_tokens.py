@@ -37,6 +37,15 @@ def test_forged(at: int, flip: int) -> None:
     assert refused(forged, ("a", "b"))
 
 
+@pytest.mark.parametrize("position", ["", "a", "ab", "abc"])
+def test_a_token_has_one_spelling(position: str) -> None:
+    token = make_token(KEY, position, ("a", "b"))
+    bits = [(at, bit) for at in range(len(token)) for bit in range(8)]
+    spellings = [token[:at] + chr(ord(token[at]) ^ 1 << bit) + token[at + 1 :] for at, bit in bits]
+    for other in (*spellings, token + "=", token + "\n", "!" + token, token.rstrip("=") + "===="):
+        assert refused(other, ("a", "b")) or other == token
+
+
 @pytest.mark.parametrize("token", ["x", "====", "é", "AAAA", "a" * 5000])
 def test_nonsense(token: str) -> None:
     assert refused(token, ("a", "b"))

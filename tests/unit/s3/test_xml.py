@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.s3 import xml
 from gateway.s3.errors import S3Code, S3Error
-from gateway.s3.xml import LEAF, REQUIRED_LEAF, Element, read
+from gateway.s3.xml import LEAF, REQUIRED_LEAF, Element, escape, legible, read
 
 THING = Element({"Key": REQUIRED_LEAF, "Note": LEAF}, many=3, is_required=True)
 ROOTS = {"Root": Element({"Thing": THING, "Quiet": LEAF})}
@@ -32,9 +32,20 @@ def test_reads_whatever_the_namespace(namespace: str) -> None:
 def test_prefixed_names_and_other_encodings() -> None:
     thing = "<s3:Thing><s3:Key>é</s3:Key></s3:Thing>"
     text = f'<?xml version="1.0" encoding="{{}}"?><s3:Root xmlns:s3="urn:x">{thing}</s3:Root>'
-    for encoding in ("UTF-8", "ISO-8859-1", "UTF-16"):
-        root = read(text.format(encoding).encode(encoding), ROOTS)
+    for encoding in ("UTF-8", "UTF-8-sig"):
+        root = read(text.format("UTF-8").encode(encoding), ROOTS)
         assert root.all("Thing")[0].get("Key") == "é"
+    for encoding in ("ISO-8859-1", "UTF-16", "UTF-16-LE", "UTF-16-BE", "UTF-32"):
+        assert refused(text.format(encoding).encode(encoding))
+
+
+def test_a_tag_is_no_longer_than_any_text() -> None:
+    assert refused("<Root " + " ".join(f'a{number}=""' for number in range(10_000)) + f">{ONE}</Root>")
+
+
+def test_what_xml_cannot_carry_is_told_legibly() -> None:
+    assert legible("a\x00\x1f\ufffe\uffff\tb\n") == "a\ufffd\ufffd\ufffd\ufffd\tb\n"
+    assert escape("\uffff") == "&#65535;"
 
 
 @pytest.mark.parametrize(
