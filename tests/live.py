@@ -59,6 +59,7 @@ class LiveStore:
             **environment,
         }
         self.process: subprocess.Popen[bytes] | None = None
+        self._orphans: list[int] = []
 
     @property
     def endpoint(self) -> str:
@@ -84,6 +85,11 @@ class LiveStore:
     def start(self, *, wait_seconds: float = 60) -> Self:
         """Start and wait until every worker is ready."""
         self.launch()
+        deadline = time.monotonic() + wait_seconds
+        while any(Path(f"/proc/{pid}").exists() for pid in self._orphans):  # they would answer for the new ones
+            assert time.monotonic() < deadline, f"processes of the killed supervisor live on: {self._orphans}"
+            time.sleep(0.02)
+        self._orphans = []
         self.wait_ready(wait_seconds)
         return self
 
@@ -118,8 +124,9 @@ class LiveStore:
         self.process = None
 
     def kill_supervisor(self) -> None:
-        """SIGKILL to the supervisor alone; the others drain by themselves."""
+        """SIGKILL to the supervisor alone; the others drain by themselves, and `start` waits for their end."""
         assert self.process is not None
+        self._orphans = self.processes()[1:]
         self.process.kill()
         self.process.wait()
         self.process = None

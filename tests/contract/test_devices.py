@@ -288,6 +288,9 @@ def test_survey_is_in_name_order_with_sizes(device: Device) -> None:
     assert [one.name for one in found] == sorted(chosen)
     assert {one.name: one.size for one in found} == {name: size for size, name in enumerate(chosen)}
     assert all(one.modified_ms > 1_600_000_000_000 for one in found)
+    for at, name in enumerate(sorted(chosen)):
+        assert list(device.survey(Area.FRAGMENTS, name)) == found[at + 1 :]
+        assert list(device.survey(Area.FRAGMENTS, name[:-1])) == found[at:]
 
 
 @pytest.mark.parametrize("name", ["", "../ab", "ab/cd", ".ab", "ab\0", "a b", "x" * 300])

@@ -130,11 +130,11 @@ class GroupCommitter:
             writer = self._metadata.open_writer()
             with writer.transaction() as transaction:
                 self._packs.find_leftovers(transaction)
+            self._packs.measure_leftovers()
         except BaseException as error:  # noqa: BLE001  # handed to whoever awaits start()
             loop.call_soon_threadsafe(started.set_exception, error)
             return
         builder = BatchBuilder(writer, self._packs, self._clock, self._new_id)
-        self._packs.measure_leftovers()
         if self._packs.has_leftovers:
             self._commit(builder, [])  # on failure the first batch that stands does it
         loop.call_soon_threadsafe(started.set_result, None)

@@ -11,8 +11,8 @@ class StagedBlob(Protocol):
     """A large content whose fragments are written and flushed but invisible.
 
     Exactly one of `publish` and `discard` follows; `discard` is also right after a failed `publish`, and never after
-    a commit was submitted and taken. `blob` is the row to insert with the commit (live_bytes 0; references add to it), its
-    `placement` has an empty name for each fragment that did not become durable.
+    a commit was submitted and taken. `blob` is the row to insert with the commit (live_bytes 0; references add to it),
+    its `placement` has an empty name for each fragment that did not become durable.
     """
 
     blob: Blob

@@ -125,8 +125,11 @@ class Device(Protocol):
     def quarantine(self, area: Area, name: str, reason: str) -> None:
         """Move a suspect file to QUARANTINE with its reason; absent is fine. Errors: DeviceFailed."""
 
-    def survey(self, area: Area) -> Iterator[Found]:
-        """Every file of an area, in name order."""
+    def survey(self, area: Area, after: str = "") -> Iterator[Found]:
+        """Every file of an area with a name greater than `after`, in name order. Cost: follows the files returned.
+
+        Errors: DeviceFailed, also in the middle.
+        """
 
     def capacity(self) -> Capacity: ...
 

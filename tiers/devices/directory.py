@@ -120,13 +120,16 @@ class DirectoryDevice:
             posix.flush_directory(folder)
             posix.flush_directory(path.parent)
 
-    def survey(self, area: Area) -> Iterator[Found]:
-        """Every file of an area, in name order; a file that vanishes meanwhile is left out. Errors: DeviceFailed."""
-        folders = [self._areas[area] / fan for fan in FAN_OUT] if area is Area.FRAGMENTS else [self._areas[area]]
-        for folder in folders:
+    def survey(self, area: Area, after: str = "") -> Iterator[Found]:
+        """Files of an area behind `after`, in name order; one that vanishes meanwhile is left out.
+
+        Errors: DeviceFailed.
+        """
+        fans = [fan for fan in FAN_OUT if fan >= after[:2]] if area is Area.FRAGMENTS else [""]
+        for folder in [self._areas[area] / fan for fan in fans]:
             with posix.Translating(f"survey {folder}"):
-                names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
-            for name in names:
+                names = [entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False)]
+            for name in sorted(name for name in names if name > after):
                 if area is Area.QUARANTINE and name.endswith(REASON_SUFFIX):
                     continue
                 found = _found(folder, name)

@@ -75,9 +75,9 @@ class InterceptedDevice:
         """See the contract."""
         self.around(Operation.QUARANTINE, 0, lambda: self._inner.quarantine(area, name, reason))
 
-    def survey(self, area: Area) -> Iterator[Found]:
+    def survey(self, area: Area, after: str = "") -> Iterator[Found]:
         """See the contract. The hook runs around the begin, not around each file."""
-        return self.around(Operation.SURVEY, 0, lambda: self._inner.survey(area))
+        return self.around(Operation.SURVEY, 0, lambda: self._inner.survey(area, after))
 
     def capacity(self) -> Capacity:
         """See the contract."""

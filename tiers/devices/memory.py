@@ -101,12 +101,12 @@ class MemoryDevice:
             self.flush_name(Area.QUARANTINE, aside)
             self.flush_name(area, name)
 
-    def survey(self, area: Area) -> Iterator[Found]:
-        """Every file of an area as it was when the survey began, in name order."""
+    def survey(self, area: Area, after: str = "") -> Iterator[Found]:
+        """Every file of an area behind `after` as it was when the survey began, in name order."""
         with self._lock:
             files = sorted(self._visible[area].items())
         for name, content in files:
-            if not (area is Area.QUARANTINE and name.endswith(REASON_SUFFIX)):
+            if name > after and not (area is Area.QUARANTINE and name.endswith(REASON_SUFFIX)):
                 yield Found(name, len(content.data), content.modified_ms)
 
     def capacity(self) -> Capacity:

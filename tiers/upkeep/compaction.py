@@ -13,7 +13,7 @@ import msgpack
 
 from metadata.contract import Reader as MetadataReader
 from metadata.tables import BLOB, EXTENT, NONCURRENT, OBJECT, PART
-from metadata.types import Blob, BlobState, Extent, ExtentReference, unpack_extents
+from metadata.types import Blob, BlobState, Extent, ExtentReference, Part, Version, unpack_extents
 from tiers.commit.contract import Committer
 from tiers.datapath.contract import Reader, ReadPlan
 from tiers.errors import ContentUnreadable, PlacementMoved
@@ -28,6 +28,9 @@ LIVE_RATIO_MIN: Final = 0.5
 
 REFERENCES_MAX: Final = 32
 """References a step handles: at most 4 MiB of bodies."""
+
+OWNER_BYTES: Final = 384
+"""What an owner costs in the log beside its texts: numbers, its share of the other rows and of two batches' padding."""
 
 BLOBS_MAX: Final = 256
 """Blob rows a step looks at for the next pack."""
@@ -91,9 +94,16 @@ class Compaction:
     async def _rewrite(self, blob: Blob, place: Place, after: tuple[bytes, int, int]) -> tuple[int, Place]:
         rows = await self._reader.scan(EXTENT, after, REFERENCES_MAX)
         references = [row for row in rows if row.blob_id == blob.blob_id]
+        held, owner_bytes = await self._held(references)
+        if place.reference is None and not is_worth(blob, sum(extent.length for extent in held), owner_bytes):
+            return 0, Place(blob.blob_id)
+        # Together, so that they share a batch: one by one each would cost a page and be no gain.
+        moves = [self._relocate(blob, extent, owners) for extent, owners in held.items()]
         moved = 0
-        for extent, owners in (await self._extents(references)).items():
-            moved += await self._relocate(blob, extent, owners)
+        for outcome in await asyncio.gather(*moves, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            moved += outcome
         if len(references) < REFERENCES_MAX:
             return moved, Place(blob.blob_id)
         last = references[-1]
@@ -115,30 +125,43 @@ class Compaction:
         except PlacementMoved:
             return 0
 
-    async def _extents(self, references: Sequence[ExtentReference]) -> dict[Extent, list[ExtentReference]]:
-        """The extents behind references, as their owners have them now, each with its owners."""
+    async def _held(self, references: Sequence[ExtentReference]) -> tuple[dict[Extent, list[ExtentReference]], int]:
+        """The extents behind references, as their owners have them now, each with its owners; and the rows' bytes."""
         found: dict[Extent, list[ExtentReference]] = {}
+        owner_bytes = 0
         for reference in references:
+            owner = await self._owner(reference)
+            if owner is None:
+                continue
+            owner_bytes += OWNER_BYTES + sum(len(value) for value in owner if isinstance(value, str | bytes))
             held = {
                 extent
-                for extent in unpack_extents(await self._owner_extents(reference))
+                for extent in unpack_extents(owner.extents)
                 if (extent.blob_id, extent.offset) == (reference.blob_id, reference.blob_offset)
             }
             for extent in sorted(held):
                 found.setdefault(extent, []).append(reference)
-        return found
+        return found, owner_bytes
 
-    async def _owner_extents(self, reference: ExtentReference) -> bytes:
+    async def _owner(self, reference: ExtentReference) -> Version | Part | None:
         reader = self._reader
         if reference.upload_id:
             part = await reader.get_row(PART, (reference.upload_id, reference.part_number))
-            return part.extents if part is not None and part.sequence == reference.owner_sequence else b""
+            return part if part is not None and part.sequence == reference.owner_sequence else None
         current = await reader.get_row(OBJECT, (reference.bucket_id, reference.key))
         if current is not None and current.sequence == reference.owner_sequence:
-            return current.extents
-        key = (reference.bucket_id, reference.key, reference.owner_sequence)
-        older = await reader.get_row(NONCURRENT, key)
-        return b"" if older is None else older.extents
+            return current
+        return await reader.get_row(NONCURRENT, (reference.bucket_id, reference.key, reference.owner_sequence))
+
+
+def is_worth(blob: Blob, body_bytes: int, owner_bytes: int) -> bool:
+    """Whether rewriting a pack makes it half as long or less, judged by a sample of its extents; pure.
+
+    What is rewritten brings its owners' rows into the log again. Without this, packs of tiny contents, which are mostly
+    log, would be rewritten for ever.
+    """
+    rewritten = blob.live_bytes * (body_bytes + owner_bytes) // max(body_bytes, 1)
+    return rewritten < LIVE_RATIO_MIN * blob.size
 
 
 def is_wasteful(blob: Blob) -> bool:

@@ -59,6 +59,8 @@ class FragmentRepair:
                 if reason:
                     self._bad[index] = reason
             good = set(self._patient.queued) - self._bad.keys()
+            if self._bad:
+                self._look_at_others()
             while self._bad:
                 try:
                     rebuilt = yield from self._rebuild()
@@ -88,6 +90,15 @@ class FragmentRepair:
         except StorageError as error:
             return reason_of(error)
         return ""
+
+    def _look_at_others(self) -> None:
+        """Open the fragments that nobody reported: reads ask for parity only when they must, so its loss goes unseen."""
+        for index in range(self._layout.fragments):
+            if index not in self._patient.queued and index not in self._patient.found:
+                try:
+                    self._open(index)
+                except StorageError as error:
+                    self._patient.found[index] = reason_of(error)
 
     def _check_header(self, index: int, source: _Source, head: memoryview) -> None:
         tail = memoryview(bytearray(PAGE_BYTES))

@@ -56,7 +56,7 @@ class Reclaim:
             self._sweeps += [UnknownFiles(reach, device_id, area) for area in (Area.FRAGMENTS, Area.PACKS)]
 
     async def step(self) -> Step:
-        """See `Worker`. A sweep whose device fails is repeated; the runner backs off."""
+        """See `Worker`. A sweep that fails is repeated; the runner backs off."""
         index, position = self._place or await self._load()
         progress = await self._sweeps[index].step(position)
         following = index if progress.position is not None else index + 1

@@ -6,6 +6,7 @@ aside and never deleted: only staged files, which nothing can refer to, and file
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
@@ -19,7 +20,7 @@ from tiers.commit.pack import pack_file_name
 from tiers.devices.contract import Area, Device, Found
 from tiers.devices.fleet import Fleet
 from tiers.erasure.fragment import fragment_name
-from tiers.errors import StorageError
+from tiers.errors import DeviceFailed, DeviceFull, StorageError
 from tiers.namespace.upload_mutations import ExpireUpload
 from tiers.upkeep.removal import RemoveBlob, is_pack
 
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 STEP_ITEMS_MAX: Final = 256
 """Files, blobs or rows that one step looks at."""
+
+CALL_SECONDS_MAX: Final = 60.0
+"""How long a device may take for one step of a sweep."""
 
 BLOCKED_MAX: Final = 4096
 """Dead blobs passed over in one pass because a device failed or a snapshot is missing; beyond it the pass ends."""
@@ -96,6 +100,7 @@ class DeadBlobs:
     async def _remove(self, blob: Blob) -> bool:
         if is_pack(blob) and self._snapshot_sequence() < blob.last_sequence:
             return False
+        is_gone = True
         for device_id, area, name in files_of(blob):
             device = self._reach.fleet.get(device_id)
             if device is None:
@@ -104,8 +109,8 @@ class DeadBlobs:
                 await on_device(self._reach.fleet.submit(device_id, device.delete, area, name))
             except StorageError as error:
                 logger.warning("dead blob %s stays: device %s: %s", blob.blob_id.hex(), device_id, error)
-                return False
-        return await self._reach.committer.submit(RemoveBlob(blob))
+                is_gone = False  # the others give their space back nevertheless
+        return is_gone and await self._reach.committer.submit(RemoveBlob(blob))
 
 
 class CompletedUploads:
@@ -129,11 +134,11 @@ class CompletedUploads:
         return Progress(sum(outcomes), None if is_over else rows[-1].upload_id.encode())
 
 
-class StagedFiles:
-    """Deletes what was staged on a device and neither published nor discarded."""
+class DeviceSweep(ABC):
+    """A sweep over the files of one device. A device that is away or fails ends the sweep until the next pass."""
 
-    def __init__(self, reach: Reach, device_id: str) -> None:
-        self.name = f"staging of {device_id}"
+    def __init__(self, name: str, reach: Reach, device_id: str) -> None:
+        self.name = name
         self._reach = reach
         self._device_id = device_id
 
@@ -142,6 +147,23 @@ class StagedFiles:
         device = self._reach.fleet.get(self._device_id)
         if device is None:
             return Progress(0, None)
+        try:
+            return await self._step(device, position)
+        except (DeviceFailed, DeviceFull) as error:
+            logger.warning("%s: left out of this pass: %s", self.name, error)
+            return Progress(0, None)
+
+    @abstractmethod
+    async def _step(self, device: Device, position: bytes) -> Progress: ...
+
+
+class StagedFiles(DeviceSweep):
+    """Deletes what was staged on a device and neither published nor discarded."""
+
+    def __init__(self, reach: Reach, device_id: str) -> None:
+        super().__init__(f"staging of {device_id}", reach, device_id)
+
+    async def _step(self, device: Device, position: bytes) -> Progress:
         submit = self._reach.fleet.submit
         found = await on_device(submit(self._device_id, survey_page, device, Area.STAGING, position.decode()))
         names = [file.name for file in found if file.modified_ms < self._reach.graced_ms()]
@@ -149,7 +171,7 @@ class StagedFiles:
         return Progress(len(names), next_position(found))
 
 
-class UnknownFiles:
+class UnknownFiles(DeviceSweep):
     """Sets aside published files of a device that no blob's row places there, when they are old enough.
 
     Among them are fragments that a repair has written elsewhere because their device was away.
@@ -157,16 +179,10 @@ class UnknownFiles:
 
     def __init__(self, reach: Reach, device_id: str, area: Area) -> None:
         assert area in (Area.FRAGMENTS, Area.PACKS)
-        self.name = f"{area.value} of {device_id}"
-        self._reach = reach
-        self._device_id = device_id
+        super().__init__(f"{area.value} of {device_id}", reach, device_id)
         self._area = area
 
-    async def step(self, position: bytes) -> Progress:
-        """See `Sweep`."""
-        device = self._reach.fleet.get(self._device_id)
-        if device is None:
-            return Progress(0, None)
+    async def _step(self, device: Device, position: bytes) -> Progress:
         submit = self._reach.fleet.submit
         found = await on_device(submit(self._device_id, survey_page, device, self._area, position.decode()))
         old = [file.name for file in found if file.modified_ms < self._reach.graced_ms()]
@@ -215,13 +231,16 @@ def _reason(blob_id: bytes | None, known: Collection[bytes]) -> str:
 
 
 async def on_device(future: "Future[T]") -> T:
-    """Await a call that a device's own threads run."""
-    return await asyncio.wrap_future(future)
+    """Await a call that a device's own threads run. Errors: its own; DeviceFailed when it hangs."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), CALL_SECONDS_MAX)
+    except TimeoutError as error:
+        raise DeviceFailed(f"no answer within {CALL_SECONDS_MAX} s") from error
 
 
 def survey_page(device: Device, area: Area, after: str) -> list[Found]:
     """The next files of an area, in name order. Blocking."""
-    return list(islice((file for file in device.survey(area) if file.name > after), STEP_ITEMS_MAX))
+    return list(islice(device.survey(area, after), STEP_ITEMS_MAX))
 
 
 def next_position(found: Sequence[Found]) -> bytes | None:

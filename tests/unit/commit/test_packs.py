@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,7 +115,8 @@ def test_a_commit_of_unknown_outcome_keeps_its_pack(bench: Bench, after: bool) -
             await committer.submit(Put(b"k", b"unknown"))
 
     bench.run(metadata, first)
-    bench.run(CutMetadata(metadata, 1, after=after), last, worker=1)  # type: ignore[arg-type]
+    dying: Any = CutMetadata(metadata, 1, after=after)
+    bench.run(dying, last, worker=1)
     bench.recover(metadata)
     rows = dump(metadata)
     assert [body_of(bench, Version._make(row)) for row in rows[OBJECT.name]] == [b"unknown"]
@@ -132,7 +134,8 @@ def test_a_commit_that_happened_but_failed_is_not_counted_twice(bench: Bench) ->
         await committer.submit(Put(b"l", b"123"))
 
     bench.run(metadata, work)
-    bench.run(CutMetadata(metadata, 1, after=True), more, worker=1)  # type: ignore[arg-type]
+    dying: Any = CutMetadata(metadata, 1, after=True)
+    bench.run(dying, more, worker=1)
     rows = dump(metadata)
     assert [row[1] for row in rows[OBJECT.name]] == [b"k", b"l"]
     assert sum(row[5] for row in rows[BLOB.name]) == 8

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,8 @@ def test_what_a_dead_worker_flushed_is_void_once_another_has_taken_its_place(ben
     async def idle(_: GroupCommitter) -> None:
         return
 
-    bench.run(CutMetadata(metadata, 1), die, worker=1)  # type: ignore[arg-type]
+    dying: Any = CutMetadata(metadata, 1)
+    bench.run(dying, die, worker=1)
     bench.run(metadata, idle, worker=0)
     # Clients have read past the write by now; a restart must not bring it.
     assert bench.recover(metadata) == 0
@@ -140,7 +142,8 @@ def test_a_pack_left_open_is_sealed_behind_its_last_batch_and_trimmed(bench: Ben
     async def idle(_: GroupCommitter) -> None:
         return
 
-    bench.run(CutMetadata(metadata, 2), die, worker=1)  # type: ignore[arg-type]
+    dying: Any = CutMetadata(metadata, 2)
+    bench.run(dying, die, worker=1)
     bench.run(metadata, idle, worker=1)
     bench.fleet.close()  # trims run on the devices' own threads
     files = {found.name: found.size for device in bench.memory.values() for found in device.survey(Area.PACKS)}

@@ -111,6 +111,20 @@ def test_an_unreadable_extent_does_not_hold_up_the_others(tmp_path: Path) -> Non
     in_world(tmp_path, check)
 
 
+def test_packs_of_tiny_contents_are_not_rewritten_for_ever(tmp_path: Path) -> None:
+    async def check(world: World) -> None:
+        for number in range(2 * REFERENCES_MAX):
+            await world.put("bucket", f"{number}", b"x" * 100)
+        await seal(world)
+        assert await run_pass(world.compaction) == 2 * REFERENCES_MAX, "a page for each put is a waste"
+        for _ in range(2):
+            await seal(world)
+            assert await run_pass(world.compaction) == 0, "together they are as small as they get"
+        await audit_references(world)
+
+    in_world(tmp_path, check)
+
+
 def test_full_packs_are_left_alone(tmp_path: Path) -> None:
     async def check(world: World) -> None:
         await world.put("bucket", "k", b"x" * 100_000)

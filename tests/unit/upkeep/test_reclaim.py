@@ -132,6 +132,21 @@ def test_a_failing_device_keeps_the_row_until_it_answers(tmp_path: Path) -> None
     in_world(tmp_path, check)
 
 
+def test_a_sick_device_does_not_keep_the_others_from_their_space(tmp_path: Path) -> None:
+    async def check(world: World) -> None:
+        dead = await dead_blob(world)
+        world.clock.advance(GRACE_SECONDS + 1)
+        sick = dead.placement.split(" ")[0]
+        world.devices[sick].fail([Operation.DELETE, Operation.SURVEY], times=None)
+        assert await run_pass(world.reclaim) == 0, "the pass ends"
+        world.devices[sick].clear_faults()
+        assert {device for device, _ in world.files(Area.FRAGMENTS)} == {sick}
+        assert await run_pass(world.reclaim) == 1
+        await audit_files(world)
+
+    in_world(tmp_path, check)
+
+
 def test_kept_answers_expire_and_open_uploads_stay(tmp_path: Path) -> None:
     async def check(world: World) -> None:
         multipart = world.namespace.multipart
