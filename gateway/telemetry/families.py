@@ -54,6 +54,27 @@ class Families:
         self.refused = self._counter(
             "isotherm_s3_refused", "Connections refused before a request was read: bad head or deadline.", ("code",)
         )
+        self._add_tiers()
+        self.loop_lag = self._gauge(
+            "isotherm_event_loop_lag_seconds", "Longest delay of the event loop in the last period.", (), "livemax"
+        )
+        self.fast_lane = self._gauge(
+            "isotherm_fast_lane_enabled", "1 when the data worker serves plain requests itself.", ("worker",), "livemin"
+        )
+        self.commit_batches = self._counter("isotherm_commit_batches", "Batches of the group commit.", ())
+        self.commit_operations = self._counter("isotherm_commit_operations", "Mutations committed or refused.", ())
+        self.commit_flushes = self._counter("isotherm_commit_flushes", "Parallel flushes of pack copies.", ())
+        self.commit_bytes = self._counter("isotherm_commit_body_bytes", "Bytes of small contents in batches.", ())
+        self.commit_failures = self._counter("isotherm_commit_failures", "Batches that failed as a whole.", ())
+        self.log_dropped = self._counter(
+            "isotherm_access_log_dropped", "Access log records dropped because the sink was too slow.", ()
+        )
+        self.process_restarts = self._counter(
+            "isotherm_process_restarts", "Processes that died and were replaced.", ("role",)
+        )
+
+    def _add_tiers(self) -> None:
+        """Families of devices, tiers and redundancy."""
         self.tier_bytes = self._counter(
             "isotherm_tier_bytes", "Bytes moved to and from the devices.", ("tier", "direction", "purpose")
         )
@@ -74,23 +95,6 @@ class Families:
             "Blobs of the repair queue by how many more fragments they may lose; lost when too few are left.",
             ("margin",),
             "livemostrecent",
-        )
-        self.loop_lag = self._gauge(
-            "isotherm_event_loop_lag_seconds", "Longest delay of the event loop in the last period.", (), "livemax"
-        )
-        self.fast_lane = self._gauge(
-            "isotherm_fast_lane_enabled", "1 when the data worker serves plain requests itself.", ("worker",), "livemin"
-        )
-        self.commit_batches = self._counter("isotherm_commit_batches", "Batches of the group commit.", ())
-        self.commit_operations = self._counter("isotherm_commit_operations", "Mutations committed or refused.", ())
-        self.commit_flushes = self._counter("isotherm_commit_flushes", "Parallel flushes of pack copies.", ())
-        self.commit_bytes = self._counter("isotherm_commit_body_bytes", "Bytes of small contents in batches.", ())
-        self.commit_failures = self._counter("isotherm_commit_failures", "Batches that failed as a whole.", ())
-        self.log_dropped = self._counter(
-            "isotherm_access_log_dropped", "Access log records dropped because the sink was too slow.", ()
-        )
-        self.process_restarts = self._counter(
-            "isotherm_process_restarts", "Processes that died and were replaced.", ("role",)
         )
 
     def _counter(self, name: str, text: str, labels: Sequence[str]) -> Counter:

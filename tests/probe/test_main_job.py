@@ -45,11 +45,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copyfile(path, target)
         total += target.stat().st_size
     large = sorted(files, key=lambda path: path.stat().st_size)[-5:]
+    small = files[: 20_000 - len(files)] if IS_FULL and len(files) < 20_000 else []
     number = 0
-    while total < BYTES_MIN or (IS_FULL and number + len(files) < 20_000):
-        target = root / "filled-up" / f"{number}-{large[number % 5].name}"
+    while total < BYTES_MIN or number < len(small):
+        source = small[number] if number < len(small) else large[number % 5]
+        target = root / "filled-up" / f"{number}-{source.name}"
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(large[number % 5], target)
+        shutil.copyfile(source, target)
         total, number = total + target.stat().st_size, number + 1
     return root
 

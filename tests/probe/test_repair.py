@@ -73,8 +73,7 @@ def test_what_two_devices_lost_is_served_and_rebuilt(tmp_path: Path) -> None:
             client.put_object(Bucket="eroded", Key=key, Body=body)
     with store:  # the packs of the processes before are sealed now
         client = store.client()
-        for key, body in expected.items():
-            assert client.get_object(Bucket="eroded", Key=key)["Body"].read() == body
+        # Nothing was read yet: a file that is open outlives its name, and nobody would notice.
         lost = erode(store.data, ("hot-1", "hot-4"))
         assert len([path for path in lost if path.parts[-2] != "packs"]) >= LARGE
         deadline = time.monotonic() + SECONDS_MAX

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from tiers.devices.contract import Device
 from tiers.devices.fleet import Fleet
@@ -24,7 +24,7 @@ class DeviceCalls:
     def __init__(self, fleet: Fleet, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._fleet = fleet
         self._timeout_seconds = timeout_seconds
-        self._given_up: dict[str, list[Future[object]]] = {}
+        self._given_up: dict[str, list[Future[Any]]] = {}
 
     def is_usable(self, device_id: str) -> bool:
         """Whether new work may go to the device."""
@@ -49,7 +49,7 @@ class DeviceCalls:
         try:
             return future.result(self._timeout_seconds)
         except TimeoutError as error:
-            self._given_up.setdefault(device_id, []).append(future)  # type: ignore[arg-type]  # only asked whether done
+            self._given_up.setdefault(device_id, []).append(future)
             raise DeviceFailed(f"{device_id} did not answer within {self._timeout_seconds} s") from error
 
     def call(self, device_id: str, fn: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

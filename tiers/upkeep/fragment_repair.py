@@ -92,7 +92,7 @@ class FragmentRepair:
         return ""
 
     def _look_at_others(self) -> None:
-        """Open the fragments that nobody reported: reads ask for parity only when they must, so its loss goes unseen."""
+        """Open the fragments that nobody reported: reads ask for parity only when they must."""
         for index in range(self._layout.fragments):
             if index not in self._patient.queued and index not in self._patient.found:
                 try:

@@ -103,9 +103,9 @@ class RepairQueue:
         margins: Counter[int] = Counter()
         for start in range(0, len(ids), BLOBS_ASKED):
             asked = ids[start : start + BLOBS_ASKED]
-            rows = {blob.blob_id: blob for blob in await self._reader.get_blobs(asked)}
+            rows: dict[bytes, Blob] = {blob.blob_id: blob for blob in await self._reader.get_blobs(asked)}
             for blob_id in asked:
-                blob = rows.get(blob_id)  # type: ignore[call-overload]  # BlobId is bytes
+                blob = rows.get(blob_id)
                 rank = -1
                 if blob is not None and blob.state != BlobState.DEAD:
                     rank = -1 if blob_id in self._lost else max(-1, margin_of(blob, counts[blob_id]))

@@ -143,19 +143,27 @@ def test_good_fragments_only_leave_the_queue(tmp_path: Path) -> None:
 
 def test_what_was_never_written_is_written_later(tmp_path: Path) -> None:
     async def check(world: World) -> None:
-        world.devices["warm-1"].fail([Operation.STAGE], times=None)
-        version = await put_warm(world)
-        (blob,) = await striped_blobs(world)
-        assert "" in blob.placement.split(" ")
-        assert await world.read(version) == LARGE
-        world.devices["warm-1"].clear_faults()
-        assert await run_pass(world.repair) == 1
-        row = await row_of(world, blob)
-        assert sorted(row.placement.split(" ")) == [f"warm-{n}" for n in range(4)]
-        missing = row.placement.split(" ").index("warm-1")
-        others = set(range(4)) - {missing}
-        delete(world, row, *sorted(others)[:2])
-        assert await world.read(version) == LARGE, "the reader has the new row"
+        late = world.devices["warm-1"]
+        late.fail([Operation.STAGE], times=None)
+        versions = [await put_warm(world, f"k{n}") for n in range(8)]
+        blobs = await striped_blobs(world)
+        lacking = {blob.blob_id: blob.placement.split(" ").index("") for blob in blobs}
+        assert min(lacking.values()) < 2, "data of one of them is missing"
+        for version in versions:
+            assert await world.read(version) == LARGE
+        late.clear_faults()
+        assert await run_pass(world.repair) == 8
+        late.calls.clear()
+        for version in versions:
+            assert await world.read(version) == LARGE
+        assert late.calls[Operation.OPEN] == sum(index < 2 for index in lacking.values()), "readers have the new rows"
+        for blob in blobs:
+            row = await row_of(world, blob)
+            assert row.placement.split(" ")[lacking[blob.blob_id]] == "warm-1"
+            delete(world, row, *[index for index in range(4) if index != lacking[blob.blob_id]][:2])
+        world.contents.close()
+        for version in versions:
+            assert await world.read(version) == LARGE
 
     in_world(tmp_path, check)
 
@@ -198,6 +206,12 @@ def test_an_unavailable_device_is_replaced_by_another_and_stale_readers_follow(t
         assert row.placement.split(" ")[1:] == blob.placement.split(" ")[1:]
         delete(world, row, 2, 3)
         assert await world.read(version) == LARGE, "a stale row is read again"
+        assert await queue(world) != []
+        await run_pass(world.repair)  # what the stale reader said of the old place ends, and parity comes back
+        assert await queue(world) == []
+        world.clock.advance(3600)
+        assert await world.read(version) == LARGE
+        assert await queue(world) == [], "from its new place, and not around its old one"
         # The device comes back: what it holds is no longer placed there.
         world.devices[gone].clear_faults()
         world.clock.advance(GRACE_SECONDS + 1)

@@ -101,6 +101,7 @@ def test_killed_at_any_device_call_the_blob_stays_readable_and_the_next_run_ends
             await enter(world, blob, 0, 3)
             did_die = await killed(world, nth)
             assert await world.read(version) == content
+            await queue(world)  # what the read reported is in it
             await run_pass(world.repair)
             assert await queue(world) == []
             row = await row_of(world, blob)
@@ -213,7 +214,7 @@ def test_a_blob_repaired_meanwhile_keeps_the_other_repair(tmp_path: Path) -> Non
         names = blob.placement.split(" ")
         names[1] = "warm-9"
         loop = asyncio.get_running_loop()
-        rivals = []
+        rivals: list[Operation] = []
 
         def rival(operation: Operation) -> None:
             if operation is Operation.PUBLISH and not rivals:
@@ -273,7 +274,11 @@ def test_an_interrupted_repair_removes_what_it_staged(tmp_path: Path) -> None:
 def test_a_hung_device_is_given_up_and_not_used_before_it_answers(tmp_path: Path) -> None:
     async def check(world: World) -> None:
         released = threading.Event()
-        world.devices["hot-0"].hang = lambda operation: bool(released.wait(10)) and None
+
+        def hang(operation: Operation) -> None:
+            released.wait(10)
+
+        world.devices["hot-0"].hang = hang
         calls = DeviceCalls(world.fleet, timeout_seconds=0.05)
         device = calls.device("hot-0")
         with pytest.raises(DeviceFailed):

@@ -3,11 +3,12 @@
 import asyncio
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from metadata.session import open_metadata
-from metadata.tables import BLOB, BUCKET, OBJECT
+from metadata.tables import BLOB, BUCKET, OBJECT, Table
 from metadata.types import Blob, BlobKind, BlobState, Version
 from tests.audit import all_rows, audit_references
 from tests.unit.upkeep.damage import (
@@ -152,7 +153,8 @@ def test_an_unavailable_device_is_replaced_and_the_log_found_there(tmp_path: Pat
         anew.migrate()
         rebuild(anew, world.fleet, progress=lambda phase, done, total: None)
         reader = await anew.open_reader()
-        for table in (BUCKET, OBJECT, BLOB):
+        tables: tuple[Table[Any], ...] = (BUCKET, OBJECT, BLOB)
+        for table in tables:
             assert await all_rows(reader, table) == await all_rows(world.reader, table)
         await reader.close()
 
@@ -243,6 +245,7 @@ def test_killed_at_any_device_call_the_contents_stay_readable_and_the_next_run_e
             await enter(world, pack, 0, 2)
             did_die = await killed(world, nth)
             assert await read_all(world, versions)
+            await queue(world)  # what the read reported is in it
             await run_pass(world.repair)
             assert await queue(world) == []
             row = await row_of(world, pack)
