@@ -105,8 +105,14 @@ class Drive(Generic[T]):
             return
         finally:
             _leave_task(self._loop, self)  # type: ignore[arg-type]  # see above
+        self._finish(result, failure)
+
+    def _finish(self, result: T | None, failure: BaseException | None) -> None:
+        """Let go of everything first: who is told holds this drive, and a cycle would wait for the collector."""
         self._is_done = True
-        self._done(result, failure)
+        done = self._done
+        del self._done, self._context
+        done(result, failure)
 
     def _wait_for(self, waited: Any) -> None:  # noqa: ANN401 - whatever the coroutine yields
         if getattr(waited, "_asyncio_future_blocking", False):

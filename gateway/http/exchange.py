@@ -95,9 +95,10 @@ class Exchange:
         line = self._line
         self._began = line.letterhead.ticks()
         line.observer.started(self.call)
-        self._drive = drive = Drive(line.plane.answer(self.call), line.loop, self._answered)
+        drive = Drive(line.plane.answer(self.call), line.loop, self._answered)
         drive.start()
         if not drive.done():
+            self._drive = drive
             line.drives.add(drive)
 
     def lost(self) -> None:
@@ -107,8 +108,9 @@ class Exchange:
             self._sender.stop()
 
     def _leave(self) -> None:
-        if self._drive is not None:
-            self._line.drives.discard(self._drive)
+        drive, self._drive = self._drive, None
+        if drive is not None:
+            self._line.drives.discard(drive)
 
     def _answered(self, answer: Answer | None, failure: BaseException | None) -> None:
         self._leave()
