@@ -127,9 +127,8 @@ class Crash:
         try:
             answer = client.get_object(Bucket=self.bucket, Key=key)
         except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchKey":
-                raise
-            return ABSENT
+            code: str = error.response["Error"]["Code"]
+            return ABSENT if code == "NoSuchKey" else f"error {code}"  # never an allowed state
         body = answer["Body"].read()
         assert len(body) == answer["ContentLength"]
         return digest(body)

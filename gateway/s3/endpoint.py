@@ -42,13 +42,13 @@ def find_route(call: Call, services: Services) -> Route:
 
 
 def parse_query(raw: bytes) -> dict[str, str]:
-    """Names and values of a query string, percent-decoded once, `+` a space.
+    """Names and values of a query string, percent-decoded once, `+` a space; less what only authentication reads.
 
     A name that occurs twice is refused by authentication, which sees the raw query. Errors: InvalidURI for bytes that
     are not UTF-8.
     """
     try:
-        pairs = [piece.partition("=") for piece in raw.decode().split("&") if piece]
+        pairs = [piece.partition("=") for piece in raw.decode().split("&") if piece and piece[:6] != "X-Amz-"]
         if b"%" not in raw and b"+" not in raw:
             return {name: value for name, _, value in pairs}
         return {_decoded(name): _decoded(value) for name, _, value in pairs}
@@ -72,6 +72,8 @@ async def serve(call: Call, services: Services, route: Route | None = None) -> A
         await not_implemented(None, request)
     if operation.bucket_use is BucketUse.NAMED:
         request.authorise(await services.namespace.buckets.get(bucket_name))
+    elif operation.bucket_use is BucketUse.RECALLED:
+        request.authorise(await services.namespace.buckets.recall(bucket_name))
     document = await operation.document.decode(request)
     result = await operation.handler(document, request)
     assert request.is_authorised, f"{operation.name} was served without authorisation"

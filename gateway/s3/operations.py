@@ -60,7 +60,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
               handler=buckets.get_bucket_location),
     Operation("CreateSession", "GET", _BUCKET, "s3express:CreateSession", query=_names("session")),
     # --- objects
-    Operation("PutObject", "PUT", _OBJECT, "s3:PutObject", is_lane=True,
+    Operation("PutObject", "PUT", _OBJECT, "s3:PutObject", is_lane=True, bucket_use=BucketUse.RECALLED,
               document=object_documents.PutObject, handler=objects.put_object),
     Operation("GetObject", "GET", _OBJECT, "s3:GetObject", version_action="s3:GetObjectVersion", is_lane=True,
               arguments=_names("partNumber"), bucket_use=_FOUND,

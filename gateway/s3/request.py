@@ -35,6 +35,7 @@ class BucketUse(Enum):
 
     NONE = 0  # there is no bucket, or not yet: the handler authorises
     NAMED = 1  # the endpoint gets the row of the bucket named and authorises before it decodes
+    RECALLED = 3  # the same with the row as seen last; the commit compares the owner, so a stale one writes nothing
     FOUND = 2  # the handler authorises with the row that comes with the version: one statement instead of two
 
 

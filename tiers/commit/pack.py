@@ -4,12 +4,14 @@ import logging
 import mmap
 import queue
 import threading
+import time
 from collections.abc import Sequence
 from typing import Final
 
 from metadata.types import Blob, BlobId, BlobKind, BlobState
 from tiers.commit.log import PAGE, padded
 from tiers.devices.contract import LogFile
+from tiers.devices.kernel_append import open_appender
 from tiers.errors import DeviceFailed, QuorumNotReached, StorageError
 
 logger = logging.getLogger(__name__)
@@ -58,6 +60,17 @@ class _Copy:
         self._end = offset + len(data)
         self._inbox.put((offset, data))
 
+    def direct(self, offset: int, data: memoryview) -> int | None:
+        """See `LogFile.direct`; None also when the file refuses, so that `begin` finds out why."""
+        try:
+            return self._file.direct(offset, data)
+        except StorageError:
+            return None
+
+    def appended(self, end: int, byte_count: int, seconds: float) -> None:
+        self._end = end
+        self._file.appended(byte_count, seconds)
+
     def close(self) -> None:
         self._inbox.put(None)
 
@@ -92,6 +105,7 @@ class OpenPack:
         self.failed_copies: list[int] = []
         self._quorum = quorum
         self._outbox: Outbox = queue.SimpleQueue()
+        self._kernel = open_appender()
         name = f"pack-{blob.blob_id.hex()[:8]}"
         self._copies = [_Copy(file, number, self._outbox, f"{name}-{number}") for number, file in enumerate(files)]
 
@@ -111,14 +125,44 @@ class OpenPack:
         assert not self.is_suspect
         offset, self.end = self.end, self.end + len(batch)
         self.is_suspect = True  # until every copy has said that it is durable
-        for copy in self._copies:
-            copy.begin(offset, batch)
-        outcomes = self._outcomes()
+        outcomes = self._append_by_kernel(offset, batch)
+        if outcomes is None:
+            for copy in self._copies:
+                copy.begin(offset, batch)
+            outcomes = self._outcomes()
         failures = {number: error for number, error in outcomes.items() if error is not None}
         self.failed_copies = sorted(failures)
         self.is_suspect = bool(failures)
         if len(outcomes) - len(failures) < self._quorum:
             raise QuorumNotReached(f"pack {self.blob_id.hex()}: {[str(error) for error in failures.values()]}")
+
+    def _append_by_kernel(self, offset: int, batch: memoryview) -> dict[int, Exception | None] | None:
+        """All copies by one call, without a thread; None when a copy has to be appended to by its own."""
+        descriptors = [copy.direct(offset, batch) for copy in self._copies] if self._kernel is not None else [None]
+        if self._kernel is None or None in descriptors:
+            return None
+        began = time.monotonic()
+        tokens = self._kernel.submit([number for number in descriptors if number is not None], offset, batch)
+        if tokens is None:
+            return None
+        outcomes: dict[int, Exception | None] = {
+            number: DeviceFailed("the write could not be started") for number in range(len(self._copies))
+        }
+        missing = set(tokens)
+        while missing:
+            durable = sum(error is None for error in outcomes.values())
+            patience = LATE_SECONDS if durable >= self._quorum else FLUSH_SECONDS_MAX
+            ended = self._kernel.collect(patience, len(batch))
+            if not ended:
+                outcomes |= {tokens[token]: DeviceFailed(f"no answer within {patience} s") for token in missing}
+                self._kernel = None  # dropped, not closed: closing waits for the writes that are late
+                return outcomes
+            outcomes |= {tokens[token]: error for token, error in ended.items() if token in missing}
+            missing -= ended.keys()
+        seconds = time.monotonic() - began
+        for copy in self._copies:
+            copy.appended(self.end, len(batch), seconds)
+        return outcomes
 
     def _outcomes(self) -> dict[int, Exception | None]:
         """The outcome of the append begun last, by copy; the time of those that are late is up."""
@@ -135,6 +179,8 @@ class OpenPack:
 
     def close(self) -> None:
         """Close every copy; whatever was appended stays durable, what was reserved beyond it is given back. Once."""
+        if self._kernel is not None:
+            self._kernel.close()
         for copy in self._copies:
             copy.close()
 

@@ -83,6 +83,15 @@ class LogFile(Protocol):
         Errors: DeviceFull, DeviceFailed; the copy is then suspect and must not be appended to again.
         """
 
+    def direct(self, offset: int, data: memoryview) -> int | None:
+        """A descriptor by which the kernel may be given this append together with those of other copies.
+
+        None when it has to be `append`. Space is reserved; the descriptor stays the file's. Errors: as of `append`.
+        """
+
+    def appended(self, byte_count: int, seconds: float) -> None:
+        """An append by the descriptor of `direct` has ended; for whoever counts."""
+
     def trim(self, size: int) -> None:
         """Give back space held beyond `size` bytes, when nothing will be appended any more; never lengthens the file.
 

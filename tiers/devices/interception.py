@@ -35,6 +35,8 @@ class InterceptedDevice:
     """A device whose calls all pass `around`. Subclasses override `around`, and `after_read` where bytes matter."""
 
     label = "intercepted"
+    passes_direct = False
+    """Whether appends may go around the hook, by the inner file's descriptor."""
 
     def __init__(self, inner: Device) -> None:
         self._inner = inner
@@ -43,6 +45,9 @@ class InterceptedDevice:
     def around(self, operation: Operation, byte_count: int, call: Callable[[], _T], *, wait: bool = True) -> _T:
         """Run one call. `byte_count` bytes are written, or asked for; without `wait` it must not block."""
         return call()
+
+    def note(self, operation: Operation, byte_count: int, seconds: float) -> None:
+        """A call that went around the hook has ended."""
 
     def after_read(self, view: memoryview) -> None:
         """Look at, or change, the bytes a read is about to return."""
@@ -151,6 +156,15 @@ class _Log:
     def append(self, offset: int, data: memoryview) -> None:
         """See the contract."""
         self._device.around(Operation.APPEND, len(data), lambda: self._inner.append(offset, data))
+
+    def direct(self, offset: int, data: memoryview) -> int | None:
+        """See the contract; None where each append has to pass the hook."""
+        return self._inner.direct(offset, data) if self._device.passes_direct else None
+
+    def appended(self, byte_count: int, seconds: float) -> None:
+        """See the contract."""
+        self._device.note(Operation.APPEND, byte_count, seconds)
+        self._inner.appended(byte_count, seconds)
 
     def trim(self, size: int) -> None:
         """See the contract."""

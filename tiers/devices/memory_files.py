@@ -176,6 +176,12 @@ class MemoryLogFile:
         self._owner.write(self._content, offset, data)
         self._content.flush()
 
+    def direct(self, offset: int, data: memoryview) -> None:
+        """Memory has no descriptor."""
+
+    def appended(self, byte_count: int, seconds: float) -> None:
+        """Never called: there is no direct append."""
+
     def trim(self, size: int) -> None:
         """Cut the file to `size` bytes, if it is longer. Errors: DeviceFailed."""
         self._power.require()

@@ -57,6 +57,7 @@ class MeteredDevice(InterceptedDevice):
     """
 
     label = "metered"
+    passes_direct = True
 
     def __init__(
         self, inner: Device, observe: Callable[[Operation, int, float], None], clock: Callable[[], float]
@@ -74,6 +75,10 @@ class MeteredDevice(InterceptedDevice):
             return result
         finally:
             self._observe(operation, moved, self._clock() - began)
+
+    def note(self, operation: Operation, byte_count: int, seconds: float) -> None:
+        """Report a call that was measured by whoever made it."""
+        self._observe(operation, byte_count, seconds)
 
 
 @dataclass(slots=True)

@@ -24,8 +24,18 @@ class Buckets:
         """The bucket with its counters as committed. Errors: BucketNotFound."""
         bucket = await self._context.reader.find_bucket(name)
         if bucket is None:
+            self._context.forget_bucket(name)
             raise BucketNotFound(name)
+        self._context.remember_bucket(bucket)
         return bucket
+
+    async def recall(self, name: str) -> Bucket:
+        """The bucket as this process saw it last: its name and owner, for whoever is about to write into it.
+
+        It may have been deleted since, or made anew by somebody else: the write has to compare the owner in its own
+        transaction (`PutVersion` does). Saves a look-up a write. Errors: BucketNotFound.
+        """
+        return self._context.recent_buckets.get(name) or await self.get(name)
 
     async def list(self, owner_id: str | None, prefix: str, after: str, limit: int) -> list[Bucket]:
         """Up to `limit` buckets by name, after `after`, that begin with `prefix`; of one owner unless None."""
@@ -48,7 +58,7 @@ class Buckets:
         """
         while not await self._context.committer.submit(DeleteBucket(self._context, name)):
             pass
-        self._context.bucket_ids.pop(name, None)
+        self._context.forget_bucket(name)
 
     async def set_versioning(self, name: str, state: Versioning) -> Bucket:
         """Enable or suspend versioning. Errors: BucketNotFound."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from metadata.contract import Reader as MetadataReader
+from metadata.types import Bucket
 from tiers.catalogue import Catalogue
 from tiers.commit.contract import Committer
 from tiers.datapath.contract import Reader, Writer
@@ -23,13 +24,16 @@ class Limits(NamedTuple):
 
 S3_LIMITS = Limits()
 
+RECENT_BUCKETS_MAX = 4096
+"""Rows of about 300 bytes."""
+
 
 @dataclass(slots=True)
 class Context:
     """The collaborators of one process's namespace; no state of a request. Only `catalogue` is ever replaced.
 
-    `bucket_ids` remembers bucket ids by name as a hint for prefetching rows. It is never believed: every mutation reads
-    the bucket's row in its own transaction.
+    `recent_buckets` remembers the rows of buckets by name: as a hint for prefetching, and for authorising a write ahead
+    of its commit. It is never believed: every mutation reads the bucket's row in its own transaction.
     """
 
     reader: MetadataReader
@@ -40,7 +44,17 @@ class Context:
     clock: Callable[[], float]
     new_id: Callable[[], bytes]
     limits: Limits
-    bucket_ids: dict[str, int] = field(default_factory=dict)
+    recent_buckets: dict[str, Bucket] = field(default_factory=dict)
+
+    def remember_bucket(self, bucket: Bucket) -> None:
+        """Keep a row just read; the memory is emptied when it is full."""
+        if len(self.recent_buckets) >= RECENT_BUCKETS_MAX:
+            self.recent_buckets.clear()
+        self.recent_buckets[bucket.name] = bucket
+
+    def forget_bucket(self, name: str) -> None:
+        """A row turned out to be out of date."""
+        self.recent_buckets.pop(name, None)
 
     def new_version_id(self) -> str:
         """An unguessable id, never reused."""

@@ -22,7 +22,8 @@ class BucketMutation:
     def __init__(self, context: Context, bucket_name: str, key: str = "") -> None:
         self.bucket_name = bucket_name
         self.key = key.encode()
-        self.bucket_id_hint = context.bucket_ids.get(bucket_name, 0)
+        recent = context.recent_buckets.get(bucket_name)
+        self.bucket_id_hint = recent.bucket_id if recent is not None else 0
         self.body: bytes | None = None
         self.tier = ""
         self.needs_md5 = False

@@ -44,8 +44,10 @@ class PutVersion(ContentMutation):
         self._version_id = context.new_version_id()
 
     def apply(self, transaction: Transaction, slot: Slot) -> PutOutcome:
-        """Errors: BucketNotFound, and those of `judge_conditions`."""
+        """Errors: BucketNotFound, PlacementMoved (another owner's bucket by now), those of `judge_conditions`."""
         bucket = self.read_bucket(transaction)
+        if bucket.owner_id != self._description.owner_id:
+            raise PlacementMoved(f"bucket {self.bucket_name} was made anew by another owner")
         state = read_key(transaction, bucket, self.key)
         judge_conditions(self.conditions, state.current, self.key.decode())
         return self.commit_version(transaction, slot, bucket, state)

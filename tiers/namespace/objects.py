@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from metadata.types import Version, Versioning, unpack_extents
 from tiers.datapath.body import CRC64NVME, MD5, Body
 from tiers.datapath.contract import ContentStream
-from tiers.errors import BucketNotFound, DeleteMarkerFound, StorageError, VersionNotFound
+from tiers.errors import BucketNotFound, DeleteMarkerFound, PlacementMoved, StorageError, VersionNotFound
 from tiers.namespace.checksums import FULL_OBJECT, full_checksum_prefix, parse_checksum
 from tiers.namespace.conditions import judge_conditions
 from tiers.namespace.context import Context
@@ -61,9 +61,11 @@ class Objects:
             judge_conditions(mutation.conditions, located.version, mutation.key.decode())
 
         mutation.checksum = full_checksum_prefix(algorithm)
-        outcome = await submit_content(self._context, mutation, body, algorithm=algorithm, check=check)
-        self._context.bucket_ids[mutation.bucket_name] = outcome.version.bucket_id
-        return outcome
+        try:
+            return await submit_content(self._context, mutation, body, algorithm=algorithm, check=check)
+        except (BucketNotFound, PlacementMoved):
+            self._context.forget_bucket(mutation.bucket_name)
+            raise
 
     async def find(self, bucket_name: str, key: str, version_id: str | None = None) -> Found:
         """The current version of a key, or the version of that id.
@@ -148,9 +150,7 @@ class Objects:
             return await self._copy_bytes(rewrite, version, description.checksum_algorithm)
         mutation = CopyVersion(self._context, version, bucket_name, key, description, conditions=conditions)
         await self._describe_copy(mutation, version, description.checksum_algorithm)
-        outcome = await self._context.committer.submit(mutation)
-        self._context.bucket_ids[bucket_name] = outcome.version.bucket_id
-        return outcome
+        return await self._context.committer.submit(mutation)
 
     async def _describe_copy(self, mutation: CopyVersion, source: Version, algorithm_wanted: str) -> None:
         """ETag and checksum of a copy that shares its source's bytes, read once where they do not follow."""

@@ -1,0 +1,107 @@
+"""Appends by the kernel: the bytes land on every copy, one that cannot be written fails alone."""
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from metadata.types import BlobId
+from tiers.commit.pack import OpenPack, pack_row
+from tiers.devices import posix
+from tiers.devices.contract import Area
+from tiers.devices.directory import DirectoryDevice
+from tiers.devices.interception import Operation
+from tiers.devices.kernel_append import KernelAppender, open_appender
+from tiers.devices.wrappers import MeteredDevice
+from tiers.errors import DeviceFailed
+
+
+@pytest.fixture
+def appender() -> Iterator[KernelAppender]:
+    opened = open_appender()
+    if opened is None:
+        pytest.skip("this kernel has no asynchronous direct writes with RWF_DSYNC")
+    yield opened
+    opened.close()
+    opened.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    if not posix.accepts_direct(tmp_path):
+        pytest.skip("the file system refuses direct I/O")
+    return tmp_path
+
+
+def page_of(byte: bytes, pages: int = 2) -> memoryview:
+    memory = mmap.mmap(-1, 4096 * pages)
+    memory.write(byte * (4096 * pages))
+    return memoryview(memory)
+
+
+def direct(path: Path, flags: int = os.O_WRONLY) -> int:
+    return os.open(path, flags | os.O_CREAT | posix.DIRECT, 0o600)
+
+
+def finish(appender: KernelAppender, tokens: dict[int, int], byte_count: int) -> dict[int, object]:
+    outcomes: dict[int, object] = {}
+    while len(outcomes) < len(tokens):
+        for token, error in appender.collect(10, byte_count).items():
+            outcomes[tokens[token]] = error
+    return outcomes
+
+
+def test_every_copy_is_written(appender: KernelAppender, folder: Path) -> None:
+    descriptors = [direct(folder / str(number)) for number in range(3)]
+    for offset, byte in ((0, b"a"), (8192, b"b")):
+        data = page_of(byte)
+        tokens = appender.submit(descriptors, offset, data)
+        assert tokens is not None
+        assert finish(appender, tokens, len(data)) == {0: None, 1: None, 2: None}
+    for number, descriptor in enumerate(descriptors):
+        os.close(descriptor)
+        assert (folder / str(number)).read_bytes() == b"a" * 8192 + b"b" * 8192
+
+
+def test_one_that_cannot_be_written_fails_alone(appender: KernelAppender, folder: Path) -> None:
+    descriptors = [direct(folder / "0"), direct(folder / "1", os.O_RDONLY), direct(folder / "2")]
+    data = page_of(b"x")
+    tokens = appender.submit(descriptors, 0, data)
+    assert tokens is not None
+    outcomes = finish(appender, tokens, len(data))
+    assert outcomes[0] is outcomes[2] is None
+    assert 1 not in outcomes or isinstance(outcomes[1], DeviceFailed)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    assert (folder / "2").read_bytes() == b"x" * 8192
+
+
+def test_nothing_ends_before_its_time(appender: KernelAppender) -> None:
+    assert appender.collect(0.01, 1) == {}
+
+
+def test_a_pack_on_directories_is_appended_by_the_kernel(folder: Path) -> None:
+    """The same bytes as by threads, counted once a copy, and trimmed to what was appended."""
+    seen: list[tuple[Operation, int]] = []
+    devices = [
+        MeteredDevice(DirectoryDevice(f"d{n}", folder / f"d{n}"), lambda o, b, _: seen.append((o, b)), lambda: 0.0)
+        for n in range(3)
+    ]
+    blob_id = BlobId(b"p" * 16)
+    files = [device.create_log(f"{blob_id.hex()}.{n}", cached=n == 0) for n, device in enumerate(devices)]
+    pack = OpenPack(pack_row(blob_id, "hot", ["d0", "d1", "d2"], 0, 0), files, quorum=2)
+    if pack._kernel is None:
+        pytest.skip("this kernel has no asynchronous direct writes with RWF_DSYNC")
+    for byte in (b"1", b"2", b"3"):
+        pack.append(page_of(byte))
+    assert not pack.is_suspect
+    assert [entry for entry in seen if entry[0] is Operation.APPEND] == [(Operation.APPEND, 8192)] * 9
+    for n, device in enumerate(devices):
+        file = device.open(Area.PACKS, f"{blob_id.hex()}.{n}")
+        buffer = bytearray(3 * 8192)
+        assert file.read_into(0, memoryview(buffer)) == len(buffer)
+        assert buffer == b"1" * 8192 + b"2" * 8192 + b"3" * 8192
+        file.close()
+    pack.close()
