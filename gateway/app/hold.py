@@ -14,7 +14,6 @@ from typing import Final
 
 from gateway.app.sources import ticks
 from gateway.settings.tree import Settings
-from metadata.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +21,7 @@ LOCK_FILE: Final = "serving.lock"
 _RETRY_SECONDS: Final = 0.05
 
 
-class StoreInUse(StorageError):
+class StoreInUse(OSError):
     """Another process serves, or rebuilds, this data directory."""
 
 

@@ -161,7 +161,7 @@ def test_every_shipped_expression_names_what_exists(store: LiveStore, prometheus
         assert used or "up{" in filled, expression
         assert used <= names, expression
     rules = prometheus.get("/api/v1/rules")["groups"]
-    assert sum(len(group["rules"]) for group in rules) == 11
+    assert sum(len(group["rules"]) for group in rules) == 12
     assert all(rule["health"] in {"ok", "unknown"} for group in rules for rule in group["rules"])
 
 
@@ -179,7 +179,19 @@ def test_labels_come_from_closed_sets(store: LiveStore) -> None:
     for word in ("CANARY", "canary", "measured", ADMIN_TOKEN, SECRET_KEY):
         assert word not in text
     labels = set(re.findall(r'[{,]([a-z_]+)="', text))
-    assert labels <= {"operation", "code", "le", "tier", "direction", "purpose", "state", "worker", "role", "pid"}
+    assert labels <= {
+        "operation",
+        "code",
+        "le",
+        "tier",
+        "direction",
+        "purpose",
+        "state",
+        "worker",
+        "role",
+        "pid",
+        "margin",
+    }
 
 
 def test_the_access_log_has_every_request_and_no_secret(store: LiveStore) -> None:

@@ -13,6 +13,7 @@ from gateway.admin.replays import KEEP_SECONDS
 from gateway.admin.routes import ROUTES, Route
 from metadata.tables import ACCESS_KEY
 from tests.unit.gateway.admin_world import EXPIRED, TOKENS, Admin, problem, with_admin
+from tests.world import OWNER
 from tiers.namespace.accounts import ROOT_PRINCIPAL_ID
 
 CANARY = "canary-secret-that-must-not-travel"
@@ -271,7 +272,7 @@ class TestListings:
 
     def test_usage_space_and_layout_are_told(self, tmp_path: Path) -> None:
         async def act(admin: Admin) -> None:
-            await admin.world.namespace.buckets.create("one", ROOT_PRINCIPAL_ID, "us-east-1")
+            await admin.world.namespace.buckets.create("one", OWNER.owner_id, "us-east-1")
             await admin.world.put("one", "key", b"12345")
             bucket = (await admin.call("GET", "/admin/v1/buckets/one")).json()
             assert (bucket["object_count"], bucket["byte_count"], bucket["versioning"]) == (1, 5, "never")

@@ -9,7 +9,7 @@ from metadata.tables import UPLOAD
 from metadata.types import DocumentKind, Versioning
 from tests.audit import all_rows, audit_references
 from tests.world import OWNER, BytesBody, open_world
-from tiers.errors import BucketNameTaken, BucketNotEmpty, BucketNotFound, UploadNotFound
+from tiers.errors import BucketNameTaken, BucketNotEmpty, BucketNotFound, PlacementMoved, UploadNotFound
 from tiers.namespace import bucket_mutations
 from tiers.namespace.types import DeleteTarget, ListQuery
 
@@ -125,5 +125,33 @@ def test_list_by_prefix_owner_and_marker(tmp_path: Path) -> None:
             assert await listed(None, "", "", 0) == []
             pages = [await listed(None, "", after, 1) for after in ["", *everything]]
             assert [name for page in pages for name in page] == everything
+
+    asyncio.run(check())
+
+
+def test_a_write_authorised_with_a_stale_row_writes_nothing(tmp_path: Path) -> None:
+    """`recall` may be out of date; the commit compares the owner, and forgets the row when it was."""
+
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets, objects = world.namespace.buckets, world.namespace.objects
+            assert (await buckets.recall("bucket")).owner_id == "owner"
+            # Another process deletes the bucket and somebody else makes it anew: this one's memory stays as it was.
+            stale = await buckets.recall("bucket")
+            await buckets.delete("bucket")
+            made = await buckets.create("bucket", "stranger", "us-east-1")
+            objects._context.remember_bucket(stale)
+            assert (await buckets.recall("bucket")).owner_id == "owner"
+            for size in (10, 300_000):
+                with pytest.raises(PlacementMoved):
+                    await objects.put("bucket", "k", BytesBody(b"x" * size), OWNER)
+            assert await buckets.recall("bucket") == made
+            assert (await world.namespace.listing.objects(ListQuery("bucket"))).entries == []
+            await buckets.delete("bucket")
+            objects._context.remember_bucket(stale)
+            with pytest.raises(BucketNotFound):
+                await objects.put("bucket", "k", BytesBody(b"x"), OWNER)
+            with pytest.raises(BucketNotFound):
+                await buckets.recall("bucket")
 
     asyncio.run(check())
