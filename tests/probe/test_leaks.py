@@ -28,7 +28,7 @@ SEED = int(os.environ.get("ISOTHERM_SEED", "20261130"))
 BUCKET = "leaks"
 THREADS = 6
 GRACE_SECONDS = 5
-CLEAN_SECONDS_MAX = 180  # a device that stalled is left out of a pass, and asked again in a later one
+CLEAN_SECONDS_MAX = 60
 SIZES = (0, 3_000, 131_072, 131_073, 700_000, 5_000_000)
 HELD_BYTES, HELD_SENT = 12_000_000, 9_000_000
 """An upload that is cut off: longer than two segments, of which more than two arrive."""

@@ -14,7 +14,7 @@ from tests.live import LiveStore, get_json
 pytestmark = [pytest.mark.probe, pytest.mark.timeout(180)]
 
 LARGE, SMALL = 12, 30
-SECONDS_MAX = 180  # a repair that met a stalled disk is tried again after 30 s, then after 60
+SECONDS_MAX = 60
 
 
 def contents() -> dict[str, bytes]:

@@ -54,7 +54,8 @@ class _Copy:
         self._file, self._number, self._outbox = file, number, outbox
         self._inbox: queue.SimpleQueue[tuple[int, memoryview] | None] = queue.SimpleQueue()
         self._end = 0
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
 
     def begin(self, offset: int, data: memoryview) -> None:
         self._end = offset + len(data)
@@ -67,8 +68,11 @@ class _Copy:
         except StorageError:
             return None
 
-    def appended(self, end: int, byte_count: int, seconds: float) -> None:
+    def reach(self, end: int) -> None:
+        """Nothing before `end` is given back when the file is closed, whatever becomes of the append under way."""
         self._end = end
+
+    def appended(self, byte_count: int, seconds: float) -> None:
         self._file.appended(byte_count, seconds)
 
     def close(self) -> None:
@@ -142,6 +146,8 @@ class OpenPack:
         if self._kernel is None or None in descriptors:
             return None
         began = time.monotonic()
+        for copy in self._copies:
+            copy.reach(self.end)
         tokens = self._kernel.submit([number for number in descriptors if number is not None], offset, batch)
         if tokens is None:
             return None
@@ -161,7 +167,7 @@ class OpenPack:
             missing -= ended.keys()
         seconds = time.monotonic() - began
         for copy in self._copies:
-            copy.appended(self.end, len(batch), seconds)
+            copy.appended(len(batch), seconds)
         return outcomes
 
     def _outcomes(self) -> dict[int, Exception | None]:

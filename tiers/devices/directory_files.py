@@ -188,6 +188,7 @@ class DirectoryLogFile:
             self._direct = os.open(path, os.O_WRONLY | posix.DIRECT) if direct else None
             self._reserved = os.fstat(self._buffered).st_size
             self._written = 0
+            self._is_local = posix.is_local(self._buffered)
         except OSError:
             os.close(self._buffered)
             raise
@@ -202,7 +203,7 @@ class DirectoryLogFile:
 
     def direct(self, offset: int, data: memoryview) -> int | None:
         """The direct descriptor, when `data` can go past the page cache. Errors: DeviceFull, DeviceFailed."""
-        if self._direct is None or not posix.is_aligned(offset, data):
+        if self._direct is None or not self._is_local or not posix.is_aligned(offset, data):
             return None
         with posix.Translating(f"append {self._path}"):
             self._reserve_to(offset + len(data))

@@ -11,6 +11,7 @@ import itertools
 import os
 import platform
 import struct
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -85,20 +86,25 @@ class KernelAppender:
 
         `byte_count` is what a whole write wrote.
         """
-        patience = _Time(int(seconds), int(seconds % 1 * 1e9))
-        count = self._libc.syscall(
-            self._collect,
-            self._context,
-            ctypes.c_long(1),
-            ctypes.c_long(WRITES_MAX),
-            self._events,
-            ctypes.byref(patience),
-        )
+        count = self._wait(seconds)
         outcomes: dict[int, StorageError | None] = {}
         for index in range(max(0, count)):
             token, _, written, _ = _EVENT.unpack_from(self._events, _EVENT.size * index)
             outcomes[token] = _judge(written, byte_count)
         return outcomes
+
+    def _wait(self, seconds: float) -> int:
+        """Number of writes that ended; a signal to this process is no reason to give a write up."""
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            patience = _Time(int(left), int(left % 1 * 1e9))
+            at_least, at_most = ctypes.c_long(1), ctypes.c_long(WRITES_MAX)
+            count: int = self._libc.syscall(
+                self._collect, self._context, at_least, at_most, self._events, ctypes.byref(patience)
+            )
+            if count >= 0 or ctypes.get_errno() != errno.EINTR:
+                return count
 
     def close(self) -> None:
         """Give the context back. Idempotent."""

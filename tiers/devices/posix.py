@@ -46,6 +46,9 @@ class Translating:
             raise translated(error, self._what) from error
 
 
+_LOCAL: Final = frozenset({0xEF53, 0x58465342})  # ext4, XFS
+
+
 def translated(error: OSError, what: str) -> StorageError:
     """The storage error that stands for `error`."""
     kind = DeviceFull if error.errno in _FULL else DeviceFailed
@@ -57,6 +60,15 @@ def is_aligned(offset: int, data: memoryview) -> bool:
     if offset % PAGE_BYTES or len(data) % PAGE_BYTES or data.readonly or not len(data):
         return False
     return not ctypes.addressof(ctypes.c_char.from_buffer(data)) % PAGE_BYTES
+
+
+def is_local(descriptor: int) -> bool:
+    """Whether a file lies on a local file system (ext4, XFS), where starting a direct write does not wait for its end.
+
+    Elsewhere (network, FUSE) the start itself may hang with the device, so a thread of its own has to make it.
+    """
+    about = (ctypes.c_long * 32)()  # struct statfs: the type comes first
+    return _libc.fstatfs(descriptor, about) == 0 and about[0] in _LOCAL
 
 
 def accepts_direct(folder: Path) -> bool:

@@ -1,7 +1,10 @@
 """Appends by the kernel: the bytes land on every copy, one that cannot be written fails alone."""
 
+import ctypes
+import errno
 import mmap
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +16,9 @@ from tiers.devices import posix
 from tiers.devices.contract import Area
 from tiers.devices.directory import DirectoryDevice
 from tiers.devices.interception import Operation
-from tiers.devices.kernel_append import KernelAppender, open_appender
+from tiers.devices.kernel_append import _CALLS, KernelAppender, open_appender
 from tiers.devices.wrappers import MeteredDevice
-from tiers.errors import DeviceFailed
+from tiers.errors import DeviceFailed, StorageError
 
 
 @pytest.fixture
@@ -105,3 +108,58 @@ def test_a_pack_on_directories_is_appended_by_the_kernel(folder: Path) -> None:
         assert buffer == b"1" * 8192 + b"2" * 8192 + b"3" * 8192
         file.close()
     pack.close()
+
+
+class LateKernel(KernelAppender):
+    """Never hears of the last copy."""
+
+    def collect(self, seconds: float, byte_count: int) -> dict[int, StorageError | None]:
+        return {token: error for token, error in super().collect(0.5, byte_count).items() if token % 3}
+
+
+def test_a_late_copy_costs_the_others_nothing(folder: Path) -> None:
+    """The batch stands on the copies that answered, also after the pack was closed and trimmed."""
+    try:
+        kernel = LateKernel(next(iter([calls for calls in [_CALLS.get(platform.machine())] if calls])))
+    except (OSError, StopIteration):
+        pytest.skip("this kernel has no asynchronous direct writes with RWF_DSYNC")
+    devices = [DirectoryDevice(f"d{n}", folder / f"d{n}") for n in range(3)]
+    blob_id = BlobId(b"q" * 16)
+    files = [device.create_log(f"{blob_id.hex()}.{n}") for n, device in enumerate(devices)]
+    if not posix.is_local(os.open(folder, os.O_RDONLY)):
+        pytest.skip("not a local file system")
+    pack = OpenPack(pack_row(blob_id, "hot", ["d0", "d1", "d2"], 0, 0), files, quorum=2)
+    pack._kernel = kernel
+    pack.append(page_of(b"z"))
+    assert (pack.is_suspect, pack.failed_copies) == (True, [2])
+    pack.close()
+    for copy in pack._copies:
+        copy.thread.join(10)
+    for n in range(2):
+        assert (folder / f"d{n}" / "packs" / f"{blob_id.hex()}.{n}").read_bytes() == b"z" * 8192
+
+
+class Interrupted:
+    """libc, whose first wait is interrupted by a signal."""
+
+    def __init__(self, libc: ctypes.CDLL) -> None:
+        self._libc, self.calls = libc, 0
+
+    def syscall(self, *arguments: object) -> int:
+        self.calls += 1
+        if self.calls == 2:  # the first is the submission
+            ctypes.set_errno(errno.EINTR)
+            return -1
+        result: int = self._libc.syscall(*arguments)
+        return result
+
+
+def test_a_signal_is_no_reason_to_give_up(appender: KernelAppender, folder: Path) -> None:
+    descriptor = direct(folder / "0")
+    libc = appender._libc = Interrupted(appender._libc)  # type: ignore[assignment]  # the one call that is used
+    data = page_of(b"s")
+    tokens = appender.submit([descriptor], 0, data)
+    assert tokens is not None
+    assert list(appender.collect(10, len(data)).values()) == [None]
+    assert libc.calls >= 3
+    os.close(descriptor)
