@@ -1,0 +1,13 @@
+"""minio-py: streaming signature, parts of unknown length, server-side composing, versions."""
+
+import pytest
+
+from tests.clients.environments import LIGHT
+from tests.clients.running import run_program
+from tests.live import LiveStore
+
+pytestmark = pytest.mark.protocol
+
+
+def test_program(store: LiveStore) -> None:
+    run_program(store, LIGHT, "minio_program.py", "client-minio")

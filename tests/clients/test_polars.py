@@ -1,0 +1,13 @@
+"""polars: Parquet and CSV scanned from the store."""
+
+import pytest
+
+from tests.clients.environments import LIGHT
+from tests.clients.running import run_program
+from tests.live import LiveStore
+
+pytestmark = pytest.mark.protocol
+
+
+def test_program(store: LiveStore) -> None:
+    run_program(store, LIGHT, "polars_program.py", "client-polars")

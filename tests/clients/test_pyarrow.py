@@ -1,0 +1,13 @@
+"""pyarrow.fs: directory markers, background parts, a partitioned Parquet data set."""
+
+import pytest
+
+from tests.clients.environments import LIGHT
+from tests.clients.running import run_program
+from tests.live import LiveStore
+
+pytestmark = pytest.mark.protocol
+
+
+def test_program(store: LiveStore) -> None:
+    run_program(store, LIGHT, "pyarrow_program.py", "client-pyarrow")
