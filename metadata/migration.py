@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect, text
 from metadata.errors import MetadataRefused
 
 SCRIPTS: Final = Path(__file__).parent / "migrations"
-NEWEST: Final = "0001"
+NEWEST: Final = "0004"
 """The revision that this program is written for."""
 
 

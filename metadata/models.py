@@ -38,6 +38,7 @@ def _model(table: Table[Any]) -> Model:
 MODELS: Final[dict[Table[Any], Model]] = {table: _model(table) for table in tables.TABLES}
 
 BUCKET: Final = MODELS[tables.BUCKET]
+BUCKET_DOCUMENT: Final = MODELS[tables.BUCKET_DOCUMENT]
 OBJECT: Final = MODELS[tables.OBJECT]
 NONCURRENT: Final = MODELS[tables.NONCURRENT]
 UPLOAD: Final = MODELS[tables.UPLOAD]
@@ -45,6 +46,8 @@ PART: Final = MODELS[tables.PART]
 BLOB: Final = MODELS[tables.BLOB]
 REPAIR: Final = MODELS[tables.REPAIR]
 EXTENT: Final = MODELS[tables.EXTENT]
+DUE: Final = MODELS[tables.DUE]
+MOVE: Final = MODELS[tables.MOVE]
 
 UPLOAD_IS_OPEN: Final = UPLOAD.c.state == literal_column(str(UploadState.OPEN.value))
 """A literal, not a parameter: only then do the planners see that the partial index of open uploads answers a query."""
@@ -59,3 +62,6 @@ Index(
     sqlite_where=UPLOAD_IS_OPEN, postgresql_where=UPLOAD_IS_OPEN,
 )  # fmt: skip
 Index("blob_state", BLOB.c.state, BLOB.c.dead_ms)
+# All of the key: a page begins after an entry, and PostgreSQL knows no other order than that of the columns named.
+Index("due_time", DUE.c.kind, DUE.c.due_ms, DUE.c.bucket_id, DUE.c.key, DUE.c.sequence, DUE.c.upload_id)
+Index("move_state", MOVE.c.state, MOVE.c.priority, MOVE.c.due_ms, MOVE.c.sequence)

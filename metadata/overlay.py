@@ -5,14 +5,29 @@ out at the end. Refuses to know a driver: subclasses fetch rows and write batche
 dict operations a put, so that the time of a batch is the database's.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from metadata.errors import TooManyChanges
 from metadata.statements import StatementTexts
-from metadata.tables import BLOB, CHAIN, EXTENT, NONCURRENT, OBJECT, PART, TABLES, UPLOAD, Table
-from metadata.types import Blob, ChainHead, ExtentReference, Part, Upload, Version
+from metadata.tables import (
+    BLOB,
+    BUCKET,
+    BUCKET_DOCUMENT,
+    CHAIN,
+    EXTENT,
+    NONCURRENT,
+    OBJECT,
+    PART,
+    TABLES,
+    UPLOAD,
+    USAGE,
+    Table,
+)
+from metadata.types import Blob, BucketDocument, ChainHead, ExtentReference, Part, Upload, Version
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 Key = tuple[Any, ...]
@@ -25,6 +40,18 @@ ROW_MAKERS: Final[dict[Table[Any], Callable[[Sequence[Any]], Any]]] = {table: ta
 """Every row type is a NamedTuple, which the type of `Table.row` cannot say."""
 
 EMPTY_CHAIN: Final = ChainHead(0, 0, b"")
+
+KEPT_TABLES: Final = (BUCKET, BLOB, USAGE)
+"""Rows that nearly every batch reads and changes; every change of them beside other writers moves the chain."""
+
+KEPT_ROWS_MAX: Final = 1024
+
+
+class Kept(NamedTuple):
+    """Rows as a transaction left them: true for as long as the chain's head is the one that it set."""
+
+    head: ChainHead
+    rows: dict[Table[Any], dict[Key, Any]]
 
 
 class OverlayTransaction(ABC):
@@ -39,12 +66,25 @@ class OverlayTransaction(ABC):
         self._flushed: Images = defaultdict(dict)  # written, not yet committed
         self._undo: list[tuple[dict[Key, Any], Key, Any]] = []
         self._counted = 0
-        self._is_ended = False
+        self._changes_max = self._step_max = sys.maxsize
+        self._is_written = self._is_ended = self._is_committed = False
 
     @property
     def change_count(self) -> int:
         """Puts and deletes so far, those of steps taken back left out."""
         return self._counted + len(self._undo)
+
+    def adopt(self, kept: Kept | None) -> None:
+        """Start with what an earlier transaction of the same writer knew, if nobody has committed since."""
+        if kept is not None and kept.head == self.head:
+            self._loaded.update(kept.rows)
+
+    def keep(self) -> Kept | None:
+        """What the next transaction may adopt; None unless this one has committed."""
+        if not self._is_committed:
+            return None
+        rows = {table: self._loaded[table] for table in KEPT_TABLES}
+        return Kept(self.head, rows) if all(len(found) <= KEPT_ROWS_MAX for found in rows.values()) else None
 
     # ---------------------------------------------------------------- what a driver supplies
 
@@ -69,6 +109,11 @@ class OverlayTransaction(ABC):
         assert not self._is_ended
         self._counted += len(self._undo)
         self._undo.clear()
+        self._step_max = self._changes_max - self._counted
+
+    def limit_changes(self, count: int) -> None:
+        """Let the step that brings `change_count` above `count` fail with TooManyChanges; of the steps to come."""
+        self._changes_max = count
 
     def undo_step(self) -> None:
         """Take back what the open step put and deleted. Idempotent."""
@@ -101,12 +146,16 @@ class OverlayTransaction(ABC):
         key = row[: table.key_columns]
         pending = self._pending[table]
         self._undo.append((pending, key, pending.get(key, UNKNOWN)))
+        if len(self._undo) > self._step_max:
+            raise TooManyChanges(f"more than {self._changes_max} rows")
         pending[key] = row
 
     def delete(self, table: Table[Row], key: Key) -> None:
         """Delete the row with this key, if there is one."""
         pending = self._pending[table]
         self._undo.append((pending, key, pending.get(key, UNKNOWN)))
+        if len(self._undo) > self._step_max:
+            raise TooManyChanges(f"more than {self._changes_max} rows")
         pending[key] = None
 
     # ---------------------------------------------------------------- selects
@@ -138,6 +187,11 @@ class OverlayTransaction(ABC):
         rows = self._select((NONCURRENT,), self._texts.find_noncurrent, (bucket_id, key, version_id))
         return Version._make(rows[0]) if rows else None
 
+    def select_noncurrent_at(self, bucket_id: int, key: bytes, newer: int) -> Version | None:
+        """The noncurrent version or delete marker that has `newer` rows of higher sequence."""
+        rows = self._select((NONCURRENT,), self._texts.noncurrent_at, (bucket_id, key, newer))
+        return Version._make(rows[0]) if rows else None
+
     def select_parts(self, upload_id: str) -> list[Part]:
         """All parts of an upload, by part number."""
         return list(map(Part._make, self._select((PART,), self._texts.select_parts, (upload_id,))))
@@ -145,6 +199,11 @@ class OverlayTransaction(ABC):
     def select_open_uploads(self, bucket_id: int, limit: int) -> list[Upload]:
         """Up to `limit` open uploads of a bucket, by key."""
         return list(map(Upload._make, self._select((UPLOAD,), self._texts.select_open_uploads, (bucket_id, limit))))
+
+    def select_documents(self, bucket_id: int, limit: int) -> list[BucketDocument]:
+        """Up to `limit` documents of a bucket, by kind."""
+        rows = self._select((BUCKET_DOCUMENT,), self._texts.list_documents, (bucket_id, "", limit))
+        return list(map(BucketDocument._make, rows))
 
     def has_versions(self, bucket_id: int) -> bool:
         """Whether any version, delete marker or object row of the bucket exists."""
@@ -177,18 +236,25 @@ class OverlayTransaction(ABC):
                 for key, row in images.items():
                     yield table, key, row
 
+    def write(self, head: ChainHead) -> None:
+        """Write what is collected and the chain head; it counts from `commit` on. Errors: MetadataUnavailable."""
+        assert not self._is_ended
+        self._undo.clear()
+        self._flush(*[table for table, pending in self._pending.items() if pending])
+        self._write(CHAIN, [head], [])
+        self._is_written = True
+
     def commit(self, head: ChainHead) -> None:
         """Write what is collected, set the chain head, commit.
 
         Errors: MetadataUnavailable. Once it was raised nothing of this transaction may be assumed: neither that it
         happened nor that it did not.
         """
-        assert not self._is_ended
-        self._undo.clear()
-        self._flush(*[table for table, pending in self._pending.items() if pending])
-        self._write(CHAIN, [head], [])
+        if not self._is_written:
+            self.write(head)
         self._is_ended = True
         self._end(is_commit=True)
+        self._is_committed = True
         self.head = head
 
     def rollback(self) -> None:

@@ -20,7 +20,9 @@ from metadata.errors import MetadataUnavailable
 from metadata.postgresql_connection import (
     DRIVER_ERRORS,
     GET_ROWS,
+    GET_SUMMARIES,
     LOCATE_MANY,
+    SEEKS,
     TEXTS,
     WRITE_LOCK,
     connect_arguments,
@@ -31,10 +33,11 @@ from metadata.postgresql_connection import (
 from metadata.postgresql_writer import PostgresqlWriter
 from metadata.reader import StatementReader, Values, located
 from metadata.tables import BLOB
-from metadata.types import Blob
+from metadata.types import Blob, Version
 
 CONNECTIONS_MAX: Final = 8
 LOCATE_BATCH_MAX: Final = 256
+NOW: Final = "select (extract(epoch from clock_timestamp()) * 1000)::bigint"
 CLOSE_SECONDS_MAX: Final = 5.0
 
 Waiter = tuple[str, bytes, asyncio.Future[Located | None]]
@@ -46,7 +49,7 @@ class PostgresqlReader(StatementReader):
     is_inline = False
 
     def __init__(self, pool: asyncpg.Pool) -> None:
-        super().__init__(TEXTS)
+        super().__init__(TEXTS, SEEKS)
         self._pool = pool
         self._waiting: list[Waiter] = []
         self._answering: set[asyncio.Task[None]] = set()
@@ -99,9 +102,19 @@ class PostgresqlReader(StatementReader):
                 else:
                     answer.set_result(found.get(position))
 
+    async def now_ms(self) -> int:
+        """The time by the server's clock."""
+        now: int = (await self._rows(NOW, ()))[0][0]
+        return now
+
     async def get_blobs(self, blob_ids: Sequence[bytes]) -> list[Blob]:
         """Rows of the blobs that exist, in any order, in one statement."""
         return list(map(Blob._make, await self._rows(GET_ROWS[BLOB], (list(blob_ids),))))
+
+    async def get_summaries(self, bucket_id: int, keys: Sequence[bytes]) -> list[Version]:
+        """The current versions of those of the keys that have one, in any order, in one statement."""
+        rows = await self._rows(GET_SUMMARIES, ([bucket_id] * len(keys), list(keys)))
+        return list(map(Version._make, rows))
 
     async def close(self) -> None:
         """Answer what was asked, then close the pool; cut it after `CLOSE_SECONDS_MAX`. Idempotent."""

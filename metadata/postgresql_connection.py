@@ -11,12 +11,15 @@ from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 
 from metadata import statements
 from metadata.errors import MetadataRefused, MetadataUnavailable
-from metadata.statements import StatementTexts
+from metadata.queues import Texts
+from metadata.seeks import SeekTexts
 from metadata.tables import TABLES
 
 DIALECT: Final = asyncpg_dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy annotates this class in part
-TEXTS: Final = StatementTexts(DIALECT)
+TEXTS: Final = Texts(DIALECT)
+SEEKS: Final = SeekTexts(DIALECT)
 LOCATE_MANY: Final = statements.compile_text(DIALECT, statements.locate_many())
+GET_SUMMARIES: Final = statements.compile_text(DIALECT, statements.postgresql_get_summaries())
 UPSERT: Final = {table: statements.compile_text(DIALECT, statements.postgresql_upsert(table)) for table in TABLES}
 DELETE: Final = {table: statements.compile_text(DIALECT, statements.postgresql_delete(table)) for table in TABLES}
 GET_ROWS: Final = {table: statements.compile_text(DIALECT, statements.postgresql_get_rows(table)) for table in TABLES}

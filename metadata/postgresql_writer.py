@@ -142,6 +142,8 @@ async def skip_numbers(connection: asyncpg.Connection) -> None:
 class PostgresqlWriter:
     """`contract.Writer`. Connects anew at the next transaction after its connection broke."""
 
+    is_inline = False
+
     def __init__(self, url: URL) -> None:
         """Connect. Errors: MetadataUnavailable, MetadataRefused."""
         self._url = url
@@ -154,6 +156,13 @@ class PostgresqlWriter:
         except BaseException:
             self._loop.close()
             raise
+
+    def try_lock(self) -> bool:
+        """See `contract.Writer`: asking would take a round trip."""
+        return False
+
+    def wait_free(self) -> None:
+        """See `contract.Writer`; the database orders its writers itself."""
 
     def _connect(self) -> None:
         self._connection = self._loop.run(connect_durable(self._url))

@@ -6,68 +6,41 @@ Anything weaker is refused. Refuses to wait with SQLite's busy handler: writers 
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import URL, create_engine
-from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
-from metadata import migration, statements
-from metadata.contract import Located, Reader, Transaction, Writer
-from metadata.errors import MetadataRefused, MetadataUnavailable
+from metadata import migration
+from metadata.contract import Located, Reader, Writer
+from metadata.errors import MetadataRefused
+from metadata.freshness import Freshness, bucket_cell, key_cell
 from metadata.lock_file import LockFile
-from metadata.overlay import EMPTY_CHAIN, OverlayTransaction, row_of
 from metadata.reader import StatementReader, Values, located
-from metadata.statements import StatementTexts
-from metadata.tables import BLOB, CHAIN, TABLES, Table
-from metadata.types import Blob, ChainHead
+from metadata.sqlite_connection import (
+    CACHED_STATEMENTS,
+    FOREIGN_LOCK_SECONDS,
+    GET_SUMMARY,
+    LOCATE,
+    LOG_FRAMES_MAX,
+    NOW,
+    SEEKS,
+    TEXTS,
+    configure,
+    driver_of,
+    refuse_weak,
+    unavailable,
+)
+from metadata.sqlite_writer import SqliteWriter
+from metadata.tables import BLOB
+from metadata.types import Blob, Bucket, Version
 
-DIALECT: Final = sqlite_dialect()
-TEXTS: Final = StatementTexts(DIALECT)
-LOCATE: Final = statements.compile_text(DIALECT, statements.locate())
-UPSERT: Final = {table: statements.compile_text(DIALECT, statements.sqlite_upsert(table)) for table in TABLES}
-DELETE: Final = {table: statements.compile_text(DIALECT, statements.sqlite_delete(table)) for table in TABLES}
-
-SYNCHRONOUS_NORMAL: Final = 1
-MAPPED_BYTES: Final = 1 << 30  # address space, not memory: the file's pages are read in place
-CACHED_KIBIBYTES: Final = 32 << 10  # of each connection, for pages that are not in the mapped file yet
-CACHED_STATEMENTS: Final = 256  # more than all statements there are
-FOREIGN_LOCK_SECONDS: Final = 10.0  # only for those who do not take the lock file: a shell, a recovery after a crash
-LOG_FRAMES_MAX: Final = (64 << 20) // 4096  # above it a checkpoint finishes with the writers held back
-
-
-def unavailable(error: Exception) -> MetadataUnavailable:
-    """A driver's error in the words of this package."""
-    return MetadataUnavailable(f"sqlite: {error}")
-
-
-def configure(driver: sqlite3.Connection) -> None:
-    """Set what this program relies on, and read back what durability rests on.
-
-    Errors: MetadataRefused when the file cannot be in WAL mode or `synchronous` reads below NORMAL.
-    """
-    driver.execute("pragma journal_mode = wal").fetchone()
-    driver.execute("pragma synchronous = normal")
-    driver.execute(f"pragma mmap_size = {MAPPED_BYTES}").fetchone()
-    driver.execute(f"pragma cache_size = -{CACHED_KIBIBYTES}")
-    driver.execute("pragma wal_autocheckpoint = 0").fetchone()
-    driver.execute("pragma foreign_keys = off")
-    driver.execute("pragma temp_store = memory")
-    refuse_weak(driver)
-
-
-def refuse_weak(driver: sqlite3.Connection) -> None:
-    """Read the durability settings back. Errors: MetadataRefused."""
-    journal = driver.execute("pragma journal_mode").fetchone()[0]
-    synchronous = driver.execute("pragma synchronous").fetchone()[0]
-    if journal != "wal":
-        raise MetadataRefused(f"sqlite: journal_mode is {journal}, needed is wal")
-    if synchronous < SYNCHRONOUS_NORMAL:
-        raise MetadataRefused(f"sqlite: synchronous is {synchronous}, needed is at least {SYNCHRONOUS_NORMAL} (NORMAL)")
+KNOWN_ROWS_MAX: Final = 4096  # that a reader remembers, about 2 KiB each
+LONG_ROW_BYTES: Final = 4096  # a longer one is not remembered
 
 
 class SqliteReader(StatementReader):
@@ -75,11 +48,16 @@ class SqliteReader(StatementReader):
 
     is_inline = True
 
-    def __init__(self, pooled: PoolProxiedConnection) -> None:
-        super().__init__(TEXTS)
+    def __init__(self, pooled: PoolProxiedConnection, freshness: Freshness) -> None:
+        super().__init__(TEXTS, SEEKS)
         self._pooled = pooled
-        self._execute = _driver(pooled).execute
-        self._locate = _driver(pooled).cursor().execute  # one cursor for all: its row is read before the next call
+        self._freshness = freshness
+        self._cells = freshness.cells
+        self._execute = driver_of(pooled).execute
+        self._locate = driver_of(pooled).cursor().execute  # one cursor for all: its row is read before the next call
+        self._buckets: dict[str, tuple[Bucket, int, int]] = {}
+        self._ids: dict[str, tuple[int, int]] = {}  # by name the id seen last, which names the cells of its keys
+        self._found: dict[tuple[str, bytes], tuple[Located, int, int, int, int]] = {}
 
     async def _rows(self, text: str, parameters: tuple[Any, ...]) -> Sequence[Values]:
         try:
@@ -88,124 +66,77 @@ class SqliteReader(StatementReader):
             raise unavailable(error) from error
 
     async def locate(self, bucket_name: str, key: bytes) -> Located | None:
-        """Bucket and current version in one statement; None when the bucket does not exist."""
+        """Bucket and current version; None when the bucket does not exist. No statement for what still stands."""
+        cells = self._cells
+        known = self._found.get((bucket_name, key))
+        if known is not None and cells[known[1]] == known[2] and cells[known[3]] == known[4]:
+            return known[0]
+        bucket_id, of_bucket = self._ids.get(bucket_name, (0, 0))
+        of_key = key_cell(bucket_id, key)
+        bucket_seen, key_seen = cells[of_bucket], cells[of_key]
+        found = self._look_up(bucket_name, key)
+        if found is None:
+            return None
+        if found.bucket.bucket_id != bucket_id:
+            self._learn(found.bucket)
+        elif not (bucket_seen | key_seen) & 1 and cells[of_bucket] == bucket_seen and cells[of_key] == key_seen:
+            self._remember((bucket_name, key), (found, of_bucket, bucket_seen, of_key, key_seen))
+        return found
+
+    async def recall_bucket(self, name: str) -> Bucket | None:
+        """The bucket, true but for its counters; no statement where what was read before still stands."""
+        cells = self._cells
+        known = self._buckets.get(name)
+        if known is not None and cells[known[1]] == known[2]:
+            return known[0]
+        of_bucket = bucket_cell(name)
+        seen = cells[of_bucket]
+        bucket = await self.find_bucket(name)
+        if bucket is not None and not seen & 1 and cells[of_bucket] == seen:
+            if len(self._buckets) >= KNOWN_ROWS_MAX:
+                self._buckets.clear()
+            self._buckets[name] = bucket, of_bucket, seen
+        return bucket
+
+    def _look_up(self, bucket_name: str, key: bytes) -> Located | None:
         try:
             values = self._locate(LOCATE, (key, bucket_name)).fetchone()
         except sqlite3.Error as error:
             raise unavailable(error) from error
         return None if values is None else located(values)
 
+    def _remember(self, name: tuple[str, bytes], known: tuple[Located, int, int, int, int]) -> None:
+        version = known[0].version
+        if version is not None and len(version.attributes) + len(version.parts) + len(version.extents) > LONG_ROW_BYTES:
+            return
+        if len(self._found) >= KNOWN_ROWS_MAX:
+            self._found.clear()
+        self._found[name] = known
+
+    def _learn(self, bucket: Bucket) -> None:
+        if len(self._ids) >= KNOWN_ROWS_MAX:
+            self._ids.clear()
+        self._ids[bucket.name] = bucket.bucket_id, bucket_cell(bucket.name)
+
+    async def now_ms(self) -> int:
+        """The time by the database's own clock, which here is the host's."""
+        now: int = (await self._rows(NOW, ()))[0][0]
+        return now
+
     async def get_blobs(self, blob_ids: Sequence[bytes]) -> list[Blob]:
         """Rows of the blobs that exist, in any order. Cost: one look-up each."""
         found = [await self.get_row(BLOB, (blob_id,)) for blob_id in blob_ids]
         return [blob for blob in found if blob is not None]
 
+    async def get_summaries(self, bucket_id: int, keys: Sequence[bytes]) -> list[Version]:
+        """The current versions of those of the keys that have one, in any order. Cost: one look-up each."""
+        found = [row for key in keys for row in await self._rows(GET_SUMMARY, (bucket_id, key))]
+        return list(map(Version._make, found))
+
     async def close(self) -> None:
         """Close the connection. Idempotent."""
         self._pooled.close()
-
-
-class SqliteTransaction(OverlayTransaction):
-    """One `begin immediate` ... `commit` on the writer's connection."""
-
-    def __init__(self, driver: sqlite3.Connection) -> None:
-        super().__init__(TEXTS)
-        self._driver = driver
-        self._execute = driver.execute
-        self._get_texts = TEXTS.get_row
-        try:
-            self._execute("begin immediate")
-            head = self._fetch(CHAIN, (0,))
-            self.head = EMPTY_CHAIN if head is None else ChainHead._make(head)
-        except BaseException:
-            self._give_up()
-            raise
-
-    def prefetch(self, keys: Iterable[tuple[Table[Any], tuple[Any, ...]]]) -> None:
-        """Nothing to gain: a row costs no round trip."""
-
-    def _fetch(self, table: Table[Any], key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        try:
-            values = self._execute(self._get_texts[table], key).fetchone()
-        except sqlite3.Error as error:
-            raise unavailable(error) from error
-        return None if values is None else row_of(table, values)
-
-    def _rows(self, text: str, parameters: tuple[Any, ...]) -> Sequence[Values]:
-        try:
-            return self._execute(text, parameters).fetchall()
-        except sqlite3.Error as error:
-            raise unavailable(error) from error
-
-    def _write(self, table: Table[Any], rows: list[Any], deleted: list[tuple[Any, ...]]) -> None:
-        # After a full disk or a failed read SQLite may have rolled back by itself: what was flushed before is gone
-        # then, and each row written now would stand alone.
-        if not self._driver.in_transaction:
-            raise MetadataUnavailable("sqlite: the transaction was rolled back after an error")
-        try:
-            if deleted:
-                self._driver.executemany(DELETE[table], deleted)
-            if rows:
-                self._driver.executemany(UPSERT[table], rows)
-        except sqlite3.Error as error:
-            raise unavailable(error) from error
-
-    def _end(self, *, is_commit: bool) -> None:
-        try:
-            if is_commit:
-                self._execute("commit")
-        except sqlite3.Error as error:
-            raise unavailable(error) from error
-        finally:
-            self._give_up()
-
-    def _give_up(self) -> None:
-        # SQLite has rolled back by itself after some errors; a connection that cannot even do that is of no use.
-        if self._driver.in_transaction:
-            try:
-                self._execute("rollback")
-            except sqlite3.Error as error:
-                raise unavailable(error) from error
-
-
-class SqliteWriter:
-    """`contract.Writer`: the lock file orders the writers of a host, in one process or in several."""
-
-    def __init__(self, pooled: PoolProxiedConnection, lock: LockFile) -> None:
-        self._pooled = pooled
-        self._driver = _driver(pooled)
-        self._lock = lock
-        self._head: ChainHead | None = None
-
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Wait for the lock file, begin, yield; roll back what was not committed. Errors: MetadataUnavailable."""
-        assert self._head is None, "one transaction at a time"
-        with self._lock.held():
-            transaction = _begun(self._driver)
-            self._head = transaction.head
-            try:
-                yield transaction
-            finally:
-                self._head = None
-                transaction.rollback()
-
-    def next_sequence(self, count: int, at_least: int) -> int:
-        """First of `count` fresh sequence numbers, each greater than `at_least`. Errors: MetadataUnavailable."""
-        assert self._head is not None, "a sequence number is taken inside a transaction"
-        return self._lock.next_sequence(count, max(at_least, self._head.sequence))
-
-    def close(self) -> None:
-        """Close connection and lock file. Idempotent."""
-        self._pooled.close()
-        self._lock.close()
-
-
-def _begun(driver: sqlite3.Connection) -> SqliteTransaction:
-    try:
-        return SqliteTransaction(driver)
-    except sqlite3.Error as error:
-        raise unavailable(error) from error
+        self._freshness.close()
 
 
 class SqliteMetadata:
@@ -231,7 +162,7 @@ class SqliteMetadata:
         except (sqlite3.Error, DBAPIError) as error:
             raise unavailable(error) from error
         try:
-            configure(_driver(pooled))
+            configure(driver_of(pooled))
         except BaseException as error:
             pooled.close()
             if isinstance(error, sqlite3.Error):
@@ -243,7 +174,7 @@ class SqliteMetadata:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         pooled = self._connect()
         try:
-            yield _driver(pooled)
+            yield driver_of(pooled)
         except sqlite3.Error as error:
             raise unavailable(error) from error
         finally:
@@ -251,13 +182,13 @@ class SqliteMetadata:
 
     async def open_reader(self) -> Reader:
         """A reader with a connection of its own. Errors: MetadataUnavailable, MetadataRefused."""
-        return SqliteReader(self._connect())
+        return SqliteReader(self._connect(), Freshness(self._lock_path))
 
     def open_writer(self) -> Writer:
         """A writer with a connection and a lock of its own. Errors: MetadataUnavailable, MetadataRefused."""
         lock = LockFile(self._lock_path)
         try:
-            return SqliteWriter(self._connect(), lock)
+            return SqliteWriter(self._connect(), lock, Freshness(self._lock_path))
         except BaseException:
             lock.close()
             raise
@@ -270,7 +201,7 @@ class SqliteMetadata:
         lock = LockFile(self._lock_path)
         try:
             with lock.held(), self._engine.connect() as connection:
-                configure(_driver(connection.connection))
+                configure(driver_of(connection.connection))
                 with connection.begin():
                     connection.exec_driver_sql("begin immediate")  # the driver begins nothing by itself
                     migration.upgrade(connection)
@@ -300,9 +231,3 @@ class SqliteMetadata:
         """Read the durability settings back. Errors: MetadataRefused, MetadataUnavailable."""
         with self._connection() as driver:
             refuse_weak(driver)
-
-
-def _driver(pooled: PoolProxiedConnection) -> sqlite3.Connection:
-    driver = pooled.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver

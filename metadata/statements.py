@@ -40,20 +40,22 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from metadata.models import (
     BLOB,
     BUCKET,
+    BUCKET_DOCUMENT,
     EXTENT,
     MODELS,
     NONCURRENT,
     OBJECT,
     PART,
-    REPAIR,
     UPLOAD,
     UPLOAD_IS_OPEN,
 )
 from metadata.tables import TABLES, Table
 from metadata.types import BlobState
 
-UNLISTED: Final = frozenset({"attributes", "parts", "tags", "extents"})
+UNLISTED: Final = frozenset({"attributes", "parts", "tags", "acl", "extents"})
 """Columns of a version that pages of versions come without."""
+UNSUMMED: Final = frozenset({"attributes", "parts", "extents"})
+"""Columns of a version that its summary comes without."""
 
 Names = tuple[str, ...]
 Statement = tuple[ClauseElement, Names]
@@ -69,7 +71,8 @@ def compile_text(dialect: Dialect, statement: Statement) -> str:
     return str(compiled.string)
 
 
-def _integer(name: str) -> BindParameter[int]:
+def integer(name: str) -> BindParameter[int]:
+    """A parameter that is a 64-bit integer."""
     return bindparam(name, type_=BigInteger())
 
 
@@ -81,17 +84,20 @@ def _bytes(name: str) -> BindParameter[bytes]:
     return bindparam(name, type_=LargeBinary())
 
 
-def _key(model: Model) -> list[Any]:
+def key_of(model: Model) -> list[Any]:
+    """Primary key columns."""
     return list(model.primary_key.columns)
 
 
-def _parameter(of: Column[Any]) -> BindParameter[Any]:
+def parameter(of: Column[Any]) -> BindParameter[Any]:
+    """A parameter named and typed like a column."""
     return bindparam(of.name, type_=Text() if isinstance(of.type, Text) else of.type)
 
 
-def _limited(query: Select[Any]) -> Select[Any]:
+def limited(query: Select[Any]) -> Select[Any]:
+    """The query with its parameter `limit`."""
     # SQLite's compiler adds `OFFSET ?` with a parameter of its own unless the offset is given.
-    return query.limit(_integer("limit")).offset(literal_column("0"))
+    return query.limit(integer("limit")).offset(literal_column("0"))
 
 
 # ------------------------------------------------------------------------------------------- every table
@@ -99,42 +105,42 @@ def _limited(query: Select[Any]) -> Select[Any]:
 
 def get_row(table: Table[Any]) -> Statement:
     """One row by primary key."""
-    key = _key(MODELS[table])
-    return select(MODELS[table]).where(*[part == _parameter(part) for part in key]), tuple(part.name for part in key)
+    key = key_of(MODELS[table])
+    return select(MODELS[table]).where(*[part == parameter(part) for part in key]), tuple(part.name for part in key)
 
 
 def scan_first(table: Table[Any]) -> Statement:
     """The first `limit` rows in primary key order."""
     model = MODELS[table]
-    return _limited(select(model).order_by(*_key(model))), ("limit",)
+    return limited(select(model).order_by(*key_of(model))), ("limit",)
 
 
 def scan_after(table: Table[Any]) -> Statement:
     """The first `limit` rows in primary key order whose key is greater than the one given."""
     model = MODELS[table]
-    key = _key(model)
-    after = tuple_(*key) > tuple_(*map(_parameter, key)) if len(key) > 1 else key[0] > _parameter(key[0])
-    return _limited(select(model).where(after).order_by(*key)), (*[part.name for part in key], "limit")
+    key = key_of(model)
+    after = tuple_(*key) > tuple_(*map(parameter, key)) if len(key) > 1 else key[0] > parameter(key[0])
+    return limited(select(model).where(after).order_by(*key)), (*[part.name for part in key], "limit")
 
 
 def sqlite_upsert(table: Table[Any]) -> Statement:
     """One row, its values in column order; run with executemany."""
     model = MODELS[table]
-    new = sqlite.insert(model).values({each.name: _parameter(each) for each in model.c})
+    new = sqlite.insert(model).values({each.name: parameter(each) for each in model.c})
     values = {each.name: new.excluded[each.name] for each in model.c if not each.primary_key}
     names = tuple(each.name for each in model.c)
-    return new.on_conflict_do_update(index_elements=_key(model), set_=values), names
+    return new.on_conflict_do_update(index_elements=key_of(model), set_=values), names
 
 
 def sqlite_delete(table: Table[Any]) -> Statement:
     """One row by primary key; run with executemany."""
-    key = _key(MODELS[table])
-    return delete(MODELS[table]).where(*[part == _parameter(part) for part in key]), tuple(part.name for part in key)
+    key = key_of(MODELS[table])
+    return delete(MODELS[table]).where(*[part == parameter(part) for part in key]), tuple(part.name for part in key)
 
 
 def _unnested(columns: Sequence[Any]) -> TableValuedAlias:
-    arrays = [bindparam(each.name, type_=ARRAY(_parameter(each).type)) for each in columns]
-    named: list[ColumnElement[Any]] = [column(each.name, _parameter(each).type) for each in columns]
+    arrays = [bindparam(each.name, type_=ARRAY(parameter(each).type)) for each in columns]
+    named: list[ColumnElement[Any]] = [column(each.name, parameter(each).type) for each in columns]
     return func.unnest(*arrays).table_valued(*named, name="given").render_derived()
 
 
@@ -144,12 +150,12 @@ def postgresql_upsert(table: Table[Any]) -> Statement:
     names = tuple(each.name for each in model.c)
     new = postgresql.insert(model).from_select(names, select(_unnested(list(model.c))))
     values = {each.name: new.excluded[each.name] for each in model.c if not each.primary_key}
-    return new.on_conflict_do_update(index_elements=_key(model), set_=values), names
+    return new.on_conflict_do_update(index_elements=key_of(model), set_=values), names
 
 
 def postgresql_delete(table: Table[Any]) -> Statement:
     """Any number of rows by primary key, one array a key column."""
-    key = _key(MODELS[table])
+    key = key_of(MODELS[table])
     given = _unnested(key)
     matches = [part == given.c[part.name] for part in key]
     return delete(MODELS[table]).where(*matches), tuple(part.name for part in key)
@@ -157,7 +163,7 @@ def postgresql_delete(table: Table[Any]) -> Statement:
 
 def postgresql_get_rows(table: Table[Any]) -> Statement:
     """The rows that exist among any number of primary keys, one array a key column."""
-    key = _key(MODELS[table])
+    key = key_of(MODELS[table])
     given = _unnested(key)
     matches = and_(*[part == given.c[part.name] for part in key])
     return select(MODELS[table]).join_from(given, MODELS[table], matches), tuple(part.name for part in key)
@@ -167,7 +173,7 @@ def postgresql_get_rows(table: Table[Any]) -> Statement:
 
 
 def locate() -> Statement:
-    """Bucket and current version: the one statement of a GET. Nine bucket columns, then the version's or NULLs."""
+    """Bucket and current version: the one statement of a GET. The bucket's columns, then the version's or NULLs."""
     matches = and_(OBJECT.c.bucket_id == BUCKET.c.bucket_id, OBJECT.c.key == _bytes("key"))
     joined = BUCKET.outerjoin(OBJECT, matches)
     return select(*BUCKET.c, *OBJECT.c).select_from(joined).where(BUCKET.c.name == _text("name")), ("key", "name")
@@ -186,17 +192,35 @@ def locate_many() -> Statement:
 
 def list_buckets() -> Statement:
     """Buckets with a greater name, by name."""
-    return _limited(select(BUCKET).where(BUCKET.c.name > _text("after")).order_by(BUCKET.c.name)), ("after", "limit")
+    return limited(select(BUCKET).where(BUCKET.c.name > _text("after")).order_by(BUCKET.c.name)), ("after", "limit")
+
+
+def bucket_of_id() -> Statement:
+    """The bucket with an id."""
+    return select(BUCKET).where(BUCKET.c.bucket_id == integer("bucket_id")), ("bucket_id",)
+
+
+def list_documents() -> Statement:
+    """Documents of a bucket with a greater kind, by kind."""
+    where = BUCKET_DOCUMENT.c.bucket_id == integer("bucket_id"), BUCKET_DOCUMENT.c.kind > _text("after")
+    query = select(BUCKET_DOCUMENT).where(*where).order_by(BUCKET_DOCUMENT.c.kind)
+    return limited(query), ("bucket_id", "after", "limit")
 
 
 def _noncurrent_of_key() -> Select[Any]:
-    return select(NONCURRENT).where(NONCURRENT.c.bucket_id == _integer("bucket_id"), NONCURRENT.c.key == _bytes("key"))
+    return select(NONCURRENT).where(NONCURRENT.c.bucket_id == integer("bucket_id"), NONCURRENT.c.key == _bytes("key"))
 
 
 def newest_noncurrent() -> Statement:
     """The noncurrent version or delete marker of a key with the highest sequence."""
     query = _noncurrent_of_key().order_by(NONCURRENT.c.sequence.desc())
     return query.limit(literal_column("1")).offset(literal_column("0")), ("bucket_id", "key")
+
+
+def noncurrent_at() -> Statement:
+    """The noncurrent version or delete marker of a key that has so many newer ones in the table."""
+    query = _noncurrent_of_key().order_by(NONCURRENT.c.sequence.desc())
+    return query.limit(literal_column("1")).offset(integer("newer")), ("bucket_id", "key", "newer")
 
 
 def find_noncurrent() -> Statement:
@@ -208,9 +232,9 @@ def find_noncurrent() -> Statement:
 
 def _of_key(model: Model, half: str) -> list[ColumnElement[bool]]:
     return [
-        model.c.bucket_id == _integer("bucket_id" + half),
+        model.c.bucket_id == integer("bucket_id" + half),
         model.c.key == _bytes("start" + half),
-        model.c.sequence < _integer("sequence" + half),
+        model.c.sequence < integer("sequence" + half),
     ]
 
 
@@ -218,32 +242,47 @@ def _in_range(model: Model, half: str = "", *, is_open: bool = False, has_stop: 
     start = _bytes("start" + half)
     first = model.c.key > start if is_open else model.c.key >= start
     stop = [model.c.key < _bytes("stop" + half)] if has_stop else []
-    return [model.c.bucket_id == _integer("bucket_id" + half), first, *stop]
+    return [model.c.bucket_id == integer("bucket_id" + half), first, *stop]
 
 
-def _listed(model: Model) -> list[Any]:
+def _listed(model: Model, left_out: frozenset[str] = UNLISTED) -> list[Any]:
     """The columns of a version in a listing. What none shows is left empty: it may be a megabyte a row."""
     empty = cast(literal_column("''"), LargeBinary())
-    return [empty.label(each.name) if each.name in UNLISTED else each for each in model.c]
+    return [empty.label(each.name) if each.name in left_out else each for each in model.c]
+
+
+def get_summary() -> Statement:
+    """The summary of the current version of one key."""
+    where = OBJECT.c.bucket_id == integer("bucket_id"), OBJECT.c.key == _bytes("key")
+    return select(*_listed(OBJECT, UNSUMMED)).where(*where), ("bucket_id", "key")
+
+
+def postgresql_get_summaries() -> Statement:
+    """The same for any number of keys, one array a key column."""
+    key = key_of(OBJECT)
+    given = _unnested(key)
+    matches = and_(*[part == given.c[part.name] for part in key])
+    joined = select(*_listed(OBJECT, UNSUMMED)).join_from(given, OBJECT, matches)
+    return joined, tuple(part.name for part in key)
 
 
 def page_objects(*, has_stop: bool) -> Statement:
     """Current versions from `start` on, before `stop`, in key order."""
     names = ("bucket_id", "start", *(["stop"] if has_stop else []), "limit")
     query = select(*_listed(OBJECT)).where(*_in_range(OBJECT, has_stop=has_stop))
-    return _limited(query.order_by(OBJECT.c.key)), names
+    return limited(query.order_by(OBJECT.c.key)), names
 
 
 def _newest_first(current: list[ColumnElement[bool]], noncurrent: list[ColumnElement[bool]]) -> CompoundSelect[Any]:
     # Each half stops at the limit by itself: PostgreSQL does not merge the two orders, it would sort the whole bucket.
     newest = NONCURRENT.c.key, NONCURRENT.c.sequence.desc()
     halves = (
-        select(*_listed(OBJECT)).where(*current).order_by(OBJECT.c.key).limit(_integer("limit")),
-        select(*_listed(NONCURRENT)).where(*noncurrent).order_by(*newest).limit(_integer("limit_again")),
+        select(*_listed(OBJECT)).where(*current).order_by(OBJECT.c.key).limit(integer("limit")),
+        select(*_listed(NONCURRENT)).where(*noncurrent).order_by(*newest).limit(integer("limit_again")),
     )
     both = union_all(*[select(half.offset(literal_column("0")).subquery()) for half in halves])
     ordered = both.order_by(both.selected_columns.key, both.selected_columns.sequence.desc())
-    return ordered.limit(_integer("limit_both")).offset(literal_column("0"))
+    return ordered.limit(integer("limit_both")).offset(literal_column("0"))
 
 
 def versions_before() -> Statement:
@@ -267,17 +306,17 @@ def page_versions(*, is_open: bool, has_stop: bool) -> Statement:
 def page_uploads(*, is_after: bool, has_stop: bool) -> Statement:
     """Open uploads by (key, created_ms, upload_id), from key `start` on or after one upload of it."""
     key = UPLOAD.c.key, UPLOAD.c.created_ms, UPLOAD.c.upload_id
-    after = tuple_(*key) > tuple_(_bytes("start"), _integer("created_ms"), _text("upload_id"))
-    where = [UPLOAD.c.bucket_id == _integer("bucket_id"), after if is_after else UPLOAD.c.key >= _bytes("start")]
+    after = tuple_(*key) > tuple_(_bytes("start"), integer("created_ms"), _text("upload_id"))
+    where = [UPLOAD.c.bucket_id == integer("bucket_id"), after if is_after else UPLOAD.c.key >= _bytes("start")]
     where += [UPLOAD.c.key < _bytes("stop")] if has_stop else []
     names = ["bucket_id", "start", *(["created_ms", "upload_id"] if is_after else []), *(["stop"] if has_stop else [])]
-    return _limited(select(UPLOAD).where(UPLOAD_IS_OPEN, *where).order_by(*key)), (*names, "limit")
+    return limited(select(UPLOAD).where(UPLOAD_IS_OPEN, *where).order_by(*key)), (*names, "limit")
 
 
 def page_parts() -> Statement:
     """Parts of an upload with a greater number, by number."""
-    where = PART.c.upload_id == _text("upload_id"), PART.c.part_number > _integer("after")
-    return _limited(select(PART).where(*where).order_by(PART.c.part_number)), ("upload_id", "after", "limit")
+    where = PART.c.upload_id == _text("upload_id"), PART.c.part_number > integer("after")
+    return limited(select(PART).where(*where).order_by(PART.c.part_number)), ("upload_id", "after", "limit")
 
 
 def select_parts() -> Statement:
@@ -287,14 +326,14 @@ def select_parts() -> Statement:
 
 def select_open_uploads() -> Statement:
     """Open uploads of a bucket, by key."""
-    query = select(UPLOAD).where(UPLOAD_IS_OPEN, UPLOAD.c.bucket_id == _integer("bucket_id"))
-    return _limited(query.order_by(UPLOAD.c.key, UPLOAD.c.created_ms, UPLOAD.c.upload_id)), ("bucket_id", "limit")
+    query = select(UPLOAD).where(UPLOAD_IS_OPEN, UPLOAD.c.bucket_id == integer("bucket_id"))
+    return limited(query.order_by(UPLOAD.c.key, UPLOAD.c.created_ms, UPLOAD.c.upload_id)), ("bucket_id", "limit")
 
 
 def has_versions() -> Statement:
     """Whether a bucket has any row in either table of versions; its id comes once for each."""
     halves = ("bucket_id", OBJECT), ("bucket_id_again", NONCURRENT)
-    found = [exists(select(1).where(model.c.bucket_id == _integer(name))) for name, model in halves]
+    found = [exists(select(1).where(model.c.bucket_id == integer(name))) for name, model in halves]
     return select(or_(*found)), ("bucket_id", "bucket_id_again")
 
 
@@ -307,18 +346,7 @@ def select_open_packs() -> Statement:
 def select_references() -> Statement:
     """References to a blob, by offset."""
     query = select(EXTENT).where(EXTENT.c.blob_id == _bytes("blob_id"))
-    return _limited(query.order_by(EXTENT.c.blob_offset, EXTENT.c.owner_sequence)), ("blob_id", "limit")
-
-
-def list_dead_blobs() -> Statement:
-    """Blobs that have been dead since before a time, longest dead first."""
-    where = BLOB.c.state == literal_column(str(BlobState.DEAD.value)), BLOB.c.dead_ms < _integer("dead_before_ms")
-    return _limited(select(BLOB).where(*where).order_by(BLOB.c.dead_ms)), ("dead_before_ms", "limit")
-
-
-def list_repairs() -> Statement:
-    """Fragments known to be missing or bad, in primary key order."""
-    return _limited(select(REPAIR).order_by(*_key(REPAIR))), ("limit",)
+    return limited(query.order_by(EXTENT.c.blob_offset, EXTENT.c.owner_sequence)), ("blob_id", "limit")
 
 
 # ------------------------------------------------------------------------------------------- compiled
@@ -336,7 +364,10 @@ class StatementTexts:
         self.scan_first: Final = _for_every_table(dialect, scan_first)
         self.scan_after: Final = _for_every_table(dialect, scan_after)
         self.list_buckets: Final = compile_text(dialect, list_buckets())
+        self.bucket_of_id: Final = compile_text(dialect, bucket_of_id())
+        self.list_documents: Final = compile_text(dialect, list_documents())
         self.newest_noncurrent: Final = compile_text(dialect, newest_noncurrent())
+        self.noncurrent_at: Final = compile_text(dialect, noncurrent_at())
         self.find_noncurrent: Final = compile_text(dialect, find_noncurrent())
         self.versions_before: Final = compile_text(dialect, versions_before())
         self.page_parts: Final = compile_text(dialect, page_parts())
@@ -345,8 +376,6 @@ class StatementTexts:
         self.has_versions: Final = compile_text(dialect, has_versions())
         self.select_open_packs: Final = compile_text(dialect, select_open_packs())
         self.select_references: Final = compile_text(dialect, select_references())
-        self.list_dead_blobs: Final = compile_text(dialect, list_dead_blobs())
-        self.list_repairs: Final = compile_text(dialect, list_repairs())
         either = (False, True)
         self.page_objects: Final = {
             has_stop: compile_text(dialect, page_objects(has_stop=has_stop)) for has_stop in either

@@ -39,6 +39,7 @@ class BlobState(IntEnum):
     OPEN = 0  # a pack that still grows
     SEALED = 1
     DEAD = 2  # nothing references it; reclaimed once its grace is over
+    PENDING = 3  # being written by the moves that name it; nothing references it yet
 
 
 class DeviceState(IntEnum):
@@ -56,10 +57,41 @@ class UploadState(IntEnum):
     COMPLETED = 1  # kept a while so that a repeated Complete gets the same answer
 
 
+class DueKind(IntEnum):
+    """What an entry of the due-time index is for."""
+
+    INDEX = 0  # a bucket whose entries do not follow its rules yet; nothing of it fires meanwhile
+    END = 1  # a version may have to expire, an upload to be aborted
+    MOVE = 2  # a version may have to move to another storage class
+
+
 class DocumentKind(StrEnum):
-    """Sub-resources of a bucket that are stored as the bytes the client put."""
+    """Sub-resources of a bucket that are stored as documents.
+
+    Configurations that a bucket has many of are stored under `INVENTORY_PREFIX` or `INTELLIGENT_TIERING_PREFIX` and
+    their id.
+    """
 
     TAGGING = "tagging"
+    POLICY = "policy"
+    PUBLIC_ACCESS_BLOCK = "public-access-block"
+    OWNERSHIP = "ownership"
+    ACL = "acl"
+    CORS = "cors"
+    ENCRYPTION = "encryption"
+    LIFECYCLE = "lifecycle"
+    OBJECT_LOCK = "object-lock"
+    NOTIFICATION = "notification"
+    LOGGING = "logging"
+    WEBSITE = "website"
+    REPLICATION = "replication"
+    REQUEST_PAYMENT = "request-payment"
+    ACCELERATE = "accelerate"
+    QUOTA = "quota"
+
+
+INVENTORY_PREFIX: Final = "inventory/"
+INTELLIGENT_TIERING_PREFIX: Final = "intelligent-tiering/"
 
 
 class Extent(NamedTuple):
@@ -76,6 +108,7 @@ class Extent(NamedTuple):
 
 
 _EXTENT: Final = struct.Struct("<16sQQQ")
+EXTENT_BYTES: Final = _EXTENT.size
 
 
 def pack_extents(extents: Iterable[Extent]) -> bytes:
@@ -95,7 +128,8 @@ class Bucket(NamedTuple):
     `name` is the primary key; `bucket_id` is fresh for each creation, so that a bucket created anew under an old name
     shares nothing with it. Counters change in the transaction that changes the objects they count: `object_count` is
     current versions, `version_count` all versions and delete markers, `byte_count` the bytes of all versions and of
-    the parts of open uploads.
+    the parts of open uploads. `revision` is the sequence of the commit that last changed the configuration: versioning
+    or any document; creation counts.
     """
 
     name: str
@@ -107,10 +141,11 @@ class Bucket(NamedTuple):
     object_count: int
     version_count: int
     byte_count: int
+    revision: int
 
 
 class BucketDocument(NamedTuple):
-    """One configuration document of a bucket, as put."""
+    """One configuration document of a bucket; `kind` is a `DocumentKind`, or a prefix and an id."""
 
     bucket_id: int
     kind: str
@@ -124,8 +159,10 @@ class Version(NamedTuple):
     `noncurrent_version`, and the key has no row in `object`. `sequence` is unique for every version and grows with the
     commit order; it alone orders versions. `attributes` is the client's descriptive metadata, opaque below the
     gateway. `checksum` is `ALGORITHM:TYPE:base64` or empty. `parts` and `tags` are msgpack, empty when there are
-    none: parts `[[number, size, checksum base64 or ""], ...]`, tags `[[key, value], ...]`. `noncurrent_ms` is 0 while
-    the version is current, else the commit time at which it stopped being so.
+    none: parts `[[number, size, checksum base64 or ""], ...]`, tags `[[key, value], ...]`. `acl` and
+    `lock` are msgpack, empty for none and the defaults. `encryption` is a packed `tiers.datapath.encryption.Envelope`,
+    empty for none; `extents` then hold ciphertext, which is longer than `size`. `noncurrent_ms` is 0 while the version
+    is current, else the commit time at which it stopped being so.
     """
 
     bucket_id: int
@@ -143,6 +180,9 @@ class Version(NamedTuple):
     checksum: str
     parts: bytes
     tags: bytes
+    acl: bytes
+    lock: bytes
+    encryption: bytes
     extents: bytes
     noncurrent_ms: int
 
@@ -212,7 +252,12 @@ class TierRow(NamedTuple):
 
 
 class Upload(NamedTuple):
-    """One multipart upload. `completion` is the msgpack answer kept after Complete, empty while the upload is open."""
+    """One multipart upload.
+
+    `acl`, `lock` and `encryption` become those of the version, see there. `completion` is the msgpack answer kept
+    after Complete, empty while the upload is open. `owner_id` is to own the version; `initiator_id` opened the upload,
+    empty when nobody signed for it.
+    """
 
     upload_id: str
     bucket_id: int
@@ -224,14 +269,22 @@ class Upload(NamedTuple):
     tier: str
     attributes: bytes
     tags: bytes
+    acl: bytes
+    lock: bytes
+    encryption: bytes
     checksum_algorithm: str
     checksum_type: str
     completion: bytes
     completed_ms: int
+    initiator_id: str = ""
 
 
 class Part(NamedTuple):
-    """One part of an upload. `checksum` is base64 of the upload's algorithm, or empty."""
+    """One part of an upload.
+
+    `checksum` is base64 of the upload's algorithm, or empty. `encryption` is the salt of an encrypted part, whose
+    `extents` hold ciphertext; empty for none.
+    """
 
     upload_id: str
     part_number: int
@@ -241,16 +294,23 @@ class Part(NamedTuple):
     modified_ms: int
     checksum: str
     extents: bytes
+    encryption: bytes
 
 
 class Principal(NamedTuple):
-    """An identity that owns buckets and access keys. `state` is 1 enabled, 0 disabled."""
+    """An identity that owns buckets and access keys. `state` is 1 enabled, 0 disabled.
+
+    `email` and `tenant` are empty when there is none. `quotas` is msgpack, empty for none.
+    """
 
     principal_id: str
     name: str
     is_root: int
     state: int
     created_ms: int
+    email: str = ""
+    tenant: str = ""
+    quotas: bytes = b""
 
 
 class AccessKey(NamedTuple):
@@ -261,6 +321,42 @@ class AccessKey(NamedTuple):
     secret: bytes
     state: int
     created_ms: int
+
+
+class Usage(NamedTuple):
+    """What the buckets of one owner hold together: sums of their counters, changed with them. Derived, never logged.
+
+    An owner without a row holds nothing.
+    """
+
+    owner_id: str
+    object_count: int
+    byte_count: int
+
+
+class Event(NamedTuple):
+    """A notification that waits for its delivery. `not_before_ms` is 0 until a delivery failed."""
+
+    sequence: int
+    bucket_id: int
+    payload: bytes
+    attempts: int
+    not_before_ms: int
+
+
+class Due(NamedTuple):
+    """When lifecycle rules have to look at a version, an upload or a bucket next: `due_ms` may be early, never late.
+
+    A version's entry has an empty `upload_id`, an upload's a `sequence` of 0. That of a bucket (DueKind.INDEX) has
+    neither, nor a key; its `due_ms` rises with every change of the rules.
+    """
+
+    bucket_id: int
+    key: bytes
+    sequence: int
+    upload_id: str
+    kind: int
+    due_ms: int
 
 
 class Repair(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gateway.http import guard
 from gateway.http.application import REVIVE
-from gateway.http.call import Answer, BodyCut, BodyStream, BodyTooLong, Call, Plane
+from gateway.http.call import UNKNOWN_LENGTH, Answer, BodyCut, BodyStream, BodyTooLong, Call, Plane
 from gateway.http.exchange import INTERNAL_ERROR, must_close
 from gateway.http.guard import Head, Refusal
 from gateway.http.letterhead import BODILESS, HeaderUnsafe, Letterhead, length_of
@@ -176,8 +176,8 @@ class AsgiApp:
         if stream is None:
             return answer, await _send_whole(send, head, answer, is_head=call.method == "HEAD"), False
         await send(_start(head, answer.status))
-        sent = await _send_stream(stream, length_of(answer), receive, send)
-        return answer, sent, sent != length_of(answer)
+        sent, is_whole = await _send_stream(stream, length_of(answer), receive, send)
+        return answer, sent, not is_whole
 
 
 def _start(head: bytes, status: int) -> Message:
@@ -193,25 +193,29 @@ async def _send_whole(send: Send, head: bytes, answer: Answer, *, is_head: bool 
     return len(payload)
 
 
-async def _send_stream(stream: BodyStream, length: int, receive: Receive, send: Send) -> int:
-    """Payload bytes sent. Returns short, without the final event, when the stream fails or the client goes away."""
-    sent = 0
+async def _send_stream(stream: BodyStream, length: int, receive: Receive, send: Send) -> tuple[int, bool]:
+    """Payload bytes sent, and whether they are all; when the stream fails or the client goes away they are not.
+
+    Without the final event uvicorn closes the connection, and the client knows.
+    """
+    sent, is_whole = 0, False
     watch = asyncio.ensure_future(_client_gone(receive))
     try:
         while (run := await stream.next()) is not None:
-            if watch.done() or sent + len(run) > length:
-                return sent
+            if watch.done() or (sent + len(run) > length and length != UNKNOWN_LENGTH):
+                return sent, False
             sent += len(run)
             await send({"type": "http.response.body", "body": bytes(run), "more_body": True})
-        if sent == length:
+        if length in {sent, UNKNOWN_LENGTH}:
             await send({"type": "http.response.body", "body": b""})
+            is_whole = True
     except Exception:
         # An answer that has begun can only be cut: uvicorn closes the connection when the last event is missing.
         log.exception("an answer was cut: its content could not be read on")
     finally:
         stream.close()
         watch.cancel()
-    return sent
+    return sent, is_whole
 
 
 async def _client_gone(receive: Receive) -> None:

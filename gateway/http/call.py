@@ -1,8 +1,8 @@
 """One request and one answer, independent of how they travel (protocol class or ASGI)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -55,6 +55,8 @@ class Call:
 
     access_key_id: str = ""
     bucket: str = ""
+    followers: list[Callable[[Any, Any], None]] = field(default_factory=list)
+    """Whoever follows this one request: called at its end with the answer and the `gateway.http.observer.Transfer`."""
 
 
 class BodyStream(Protocol):
@@ -64,6 +66,10 @@ class BodyStream(Protocol):
     def close(self) -> None: ...
 
 
+UNKNOWN_LENGTH = -1
+"""Content length of an answer whose body is made while it is sent. Only ASGI sends such, in chunked coding."""
+
+
 @dataclass(slots=True)
 class Answer:
     """One answer.
@@ -71,7 +77,8 @@ class Answer:
     `headers` excludes Date, Server, Content-Length, Connection, x-amz-request-id and x-amz-id-2, which the executor
     adds. `raw_headers` is header lines ready to send (each ending in CRLF), sent as they are.
 
-    `content_length` is what the header says (a HEAD answer has a length and no body). `body` None means none.
+    `content_length` is what the header says (a HEAD answer has a length and no body), or `UNKNOWN_LENGTH`.
+    `body` None means none.
     `close` asks that the connection be closed after the answer.
     """
 

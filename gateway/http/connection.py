@@ -21,6 +21,7 @@ from gateway.http.letterhead import Letterhead
 from gateway.http.limits import Limits
 from gateway.http.observer import Observer
 from gateway.http.sender import WriteFlow
+from gateway.http.vigil import Vigil
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -37,6 +38,7 @@ class Connection(HttpToolsProtocol):
     letterhead: Letterhead
     limits: Limits
     sweep: ClassVar[Sweep]
+    vigil: ClassVar[Vigil]
     is_lane_open: ClassVar[bool]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own signature, passed on

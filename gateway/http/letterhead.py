@@ -6,7 +6,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 
-from gateway.http.call import Answer
+from gateway.http.call import UNKNOWN_LENGTH, Answer
 
 STATUS_LINES = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 _lines = re.compile(rb"(?:[^\r\n\0]++\r\n)++").fullmatch
@@ -63,7 +63,7 @@ class Letterhead:
             own = b"".join([b"%b: %b\r\n" % pair for pair in answer.headers])
             _ensure_lines(own, len(answer.headers))
             lines.append(own)
-        if status not in BODILESS:
+        if status not in BODILESS and length_of(answer) != UNKNOWN_LENGTH:
             lines.append(b"content-length: %d\r\n" % length_of(answer))
         lines.append(b"connection: close\r\n\r\n" if is_closing else b"\r\n")
         return b"".join(lines)

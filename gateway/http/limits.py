@@ -42,6 +42,9 @@ class Limits:
     send_turn_bytes: int = 4 * MIB
     """One answer sends so much before the event loop serves the others."""
 
+    vigil_seconds: float = 0.0001
+    """After bytes of a lone client the loop stays awake so long, so that its next request need not wake it."""
+
     sweep_seconds: float = 0.5
     """How often deadlines are looked at; they fire at most so late."""
 

@@ -23,6 +23,7 @@ from gateway.http.letterhead import Letterhead
 from gateway.http.limits import Limits
 from gateway.http.observer import Observer, SilentObserver
 from gateway.http.private import private_api_intact
+from gateway.http.vigil import Vigil
 
 log = logging.getLogger("isotherm.http")
 
@@ -41,6 +42,7 @@ class IsothermProtocol(Connection):
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the client: of the body under way, of the next head, or held back until it is their turn."""
+        self.vigil.heard(self, self.loop)
         if self._is_lingering:
             self._linger_left -= len(data)
             if self._linger_left < 0:
@@ -271,6 +273,7 @@ def protocol_class(
         "observer": observer or SilentObserver(),
         "letterhead": letterhead,
         "sweep": Sweep(limits.sweep_seconds),
+        "vigil": Vigil(limits.vigil_seconds),
         "is_lane_open": is_lane_open,
     }
     return type("BoundProtocol", (IsothermProtocol,), attributes)

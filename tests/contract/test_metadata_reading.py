@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from metadata.contract import Located, Metadata, Reader, Writer
-from metadata.tables import BLOB, BUCKET, NONCURRENT, OBJECT, PART, REPAIR, UPLOAD
+from metadata.seeks import Leap, Listed
+from metadata.tables import BLOB, BUCKET, MOVE, NONCURRENT, OBJECT, PART, REPAIR, UPLOAD
 from metadata.types import BlobState, Upload, Version
 from tests.metadata_rows import ask, commit, listed, sample, version
 
@@ -166,13 +167,45 @@ def test_noncurrent_versions_are_found(metadata: Metadata, writer: Writer) -> No
     commit(writer, *[(NONCURRENT, row) for row in rows], (NONCURRENT, version(b"k\x00", 9)))
     assert ask(metadata, lambda reader: reader.newest_noncurrent(1, b"k")) == rows[1]
     assert ask(metadata, lambda reader: reader.newest_noncurrent(2, b"k")) is None
-    assert ask(metadata, lambda reader: reader.find_noncurrent(1, b"k", "null")) == rows[1]
-    assert ask(metadata, lambda reader: reader.find_noncurrent(1, b"k", "v2")) == rows[2]
+
+
+def test_leaps_go_over_what_common_prefixes_hide(metadata: Metadata, writer: Writer) -> None:
+    current = [b"a", b"p/1/1", b"p/1/2", b"p/2/\x00", b"p/3//", b"p/alone", b"p/z/1", b"q/1"]
+    rows = [(OBJECT, version(key, number)) for number, key in enumerate(current, 1)]
+    rows += [(NONCURRENT, version(key, number)) for number, key in enumerate([b"p/0/1", b"p/1/0", b"p/3/"], 20)]
+    opened = [(UPLOAD, sample(UPLOAD, n, bucket_id=1, key=key, state=n)) for n, key in enumerate([b"p/1/1", b"p/1/2"])]
+    commit(writer, *rows, *opened, (OBJECT, version(b"p/1/0", 30, bucket_id=2)))
+    whole = Leap(b"p/", b"p0", 3, b"/", b"0", 100)
+
+    async def check(reader: Reader) -> None:
+        leap, objects, versions = reader.leap, Listed.OBJECTS, Listed.VERSIONS
+        assert await leap(objects, 1, whole) == [b"p/1/1", b"p/2/\x00", b"p/3//", b"p/alone"]
+        assert await leap(versions, 1, whole) == [b"p/0/1", b"p/1/0", b"p/2/\x00", b"p/3/", b"p/alone"]
+        assert await leap(Listed.UPLOADS, 1, whole) == [b"p/1/1"], "the other one is completed"
+        assert await leap(objects, 1, whole._replace(limit=2)) == [b"p/1/1", b"p/2/\x00"]
+        assert await leap(objects, 1, whole._replace(start=b"p/b", stop=None)) == [b"p/z/1", b"q/1"]
+        assert await leap(objects, 1, whole._replace(start=b"p/b")) == [b"p/z/1"]
+        assert await leap(objects, 1, whole._replace(start=b"p/zz")) == []
+        assert await leap(objects, 1, Leap(b"", None, 1, b"/1", b"/2", 9)) == [b"a"]
+        assert await leap(objects, 1, Leap(b"p", None, 1, b"/1", b"/2", 9)) == [b"p/1/1", b"p/2/\x00"]
+        assert await leap(objects, 3, whole) == []
+
+    ask(metadata, check)
+
+
+def test_a_version_is_found_wherever_it_is(metadata: Metadata, writer: Writer) -> None:
+    rows = [version(b"k", 1), version(b"k", 3, version_id="null"), version(b"k", 2)]
+    current = version(b"k", 7)
+    others = [(NONCURRENT, version(b"k\x00", 9)), (OBJECT, version(b"k\x00", 8)), (OBJECT, current)]
+    commit(writer, *[(NONCURRENT, row) for row in rows], *others)
+    assert ask(metadata, lambda reader: reader.find_version(1, b"k", "null")) == rows[1]
+    assert ask(metadata, lambda reader: reader.find_version(1, b"k", "v2")) == rows[2]
+    assert ask(metadata, lambda reader: reader.find_version(1, b"k", "v7")) == current
 
     async def find_missing(reader: Reader) -> list[Version | None]:
-        return [await reader.find_noncurrent(1, b"k", missing) for missing in ("v9", "v1\0", "")]
+        return [await reader.find_version(1, b"k", missing) for missing in ("v9", "v8", "v1\0", "")]
 
-    assert ask(metadata, find_missing) == [None] * 3
+    assert ask(metadata, find_missing) == [None] * 4
 
 
 def test_blobs_and_repairs_are_listed(metadata: Metadata, writer: Writer) -> None:
@@ -185,6 +218,15 @@ def test_blobs_and_repairs_are_listed(metadata: Metadata, writer: Writer) -> Non
     some = ask(metadata, lambda reader: reader.get_blobs([dead[0].blob_id, b"none", dead[2].blob_id]))
     assert sorted(some) == [dead[0], dead[2]]
     assert ask(metadata, lambda reader: reader.get_blobs([])) == []
+
+
+def test_summaries_of_many_keys(metadata: Metadata, writer: Writer) -> None:
+    rows = [version(key, number) for number, key in enumerate(KEYS)]
+    commit(writer, *[(OBJECT, row) for row in rows], (OBJECT, rows[0]._replace(bucket_id=2)))
+    found = ask(metadata, lambda reader: reader.get_summaries(1, [*KEYS[2:5], b"missing", *KEYS[:1]]))
+    expected = [row._replace(attributes=b"", parts=b"", extents=b"") for row in (rows[0], *rows[2:5])]
+    assert sorted(found) == sorted(expected)
+    assert ask(metadata, lambda reader: reader.get_summaries(1, [])) == []
 
 
 def test_locate_finds_bucket_and_current_version(metadata: Metadata, writer: Writer) -> None:
@@ -239,3 +281,17 @@ def test_an_inline_reader_never_suspends(metadata: Metadata, writer: Writer) -> 
 
 async def _is_inline(reader: Reader) -> bool:
     return reader.is_inline
+
+
+def test_moves_that_are_due_come_by_priority(metadata: Metadata, writer: Writer) -> None:
+    numbers = {1: (0, 5, 10), 2: (0, 1, 30), 3: (0, 1, 20), 4: (0, 1, 99), 5: (1, 0, 1)}
+    rows = [sample(MOVE, n, state=state, priority=first, due_ms=due) for n, (state, first, due) in numbers.items()]
+    commit(writer, *[(MOVE, row) for row in rows])
+
+    async def check(reader: Reader) -> None:
+        assert [row.sequence for row in await reader.list_moves(0, 50, 9)] == [3, 2, 1]
+        assert await reader.list_moves(0, 50, 1) == [rows[2]]
+        assert await reader.list_moves(1, 0, 9) == []
+        assert [await reader.count_moves(state) for state in (0, 1, 2)] == [4, 1, 0]
+
+    ask(metadata, check)

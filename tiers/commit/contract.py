@@ -1,4 +1,4 @@
-"""What the commit thread takes: mutations, decided inside one transaction, durable before their future resolves.
+"""What the committer takes: mutations, decided inside one transaction, durable before their future resolves.
 
 One batch = the bodies of small contents and the redo images of every row the batch changed, appended to r copies of
 the worker's open pack in one parallel flush, then the database commit. See `tiers.commit.committer`.
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Slot(NamedTuple):
-    """What the commit thread gives a mutation: its place in the order, the time, and where its body lies.
+    """What the committer gives a mutation: its place in the order, the time, and where its body lies.
 
     `sequence` is unique and grows in commit order. `extent` is where `body` will be (None without a body); its pack's
     Blob row is already in the transaction, and whoever references the extent adds its length to `live_bytes`.
@@ -31,8 +31,9 @@ class Slot(NamedTuple):
 class Mutation(Protocol[T_co]):
     """One atomic change of metadata, with the body of a small content when `body` is not None (at most 128 KiB).
 
-    `apply` runs in the commit thread inside a step of the transaction. It first reads, then decides, then puts; an
-    exception undoes its step alone and is what the submitter's future raises.
+    `apply` runs inside a step of the transaction. It first reads, then decides, then puts; an
+    exception undoes its step alone and is what the submitter's future raises. A mutation whose class says `is_brief`
+    reads and puts a few rows at most; only such ones are ever applied on the event loop.
     """
 
     body: bytes | None

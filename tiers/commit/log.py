@@ -5,7 +5,8 @@ record holds the redo images of every row the batch changed, as msgpack. A *comm
 (in the pack of a tier other than the log's) has bodies only and is referenced by the commit batch flushed after it.
 
 Batches form one chain: each commit batch names its predecessor. What was flushed but never committed is on no chain
-that a later batch continues, and recovery drops it. Format version 1; see decisions/0009-commit-log.md.
+that a later batch continues, and recovery drops it. Rows of earlier programs have
+fewer columns and are completed by `metadata.tables.stored_row`. Format version 1; see decisions/0009-commit-log.md.
 """
 
 import struct
@@ -16,7 +17,7 @@ from typing import Any, Final
 import msgpack
 from awscrt.checksums import crc64nvme
 
-from metadata.tables import BY_CODE, Table
+from metadata.tables import BY_CODE, Table, stored_row
 
 PAGE: Final = 4096
 MAGIC: Final = b"ISOBATCH"
@@ -140,7 +141,7 @@ def _image(fields: list[Any]) -> Image:
     if code < 0:
         assert len(values) == table.key_columns
         return table, tuple(values), None
-    row = table.row._make(values)
+    row = stored_row(table, values)
     return table, table.key_of(row), row
 
 

@@ -79,6 +79,12 @@ class PackSet:
             staging = self._stagings[tier] = Staging(STAGING_BYTES)
         return staging
 
+    def is_ready(self, tiers: set[str]) -> bool:
+        """Whether `rotate` would have nothing to do, and each tier has its buffer."""
+        wanted = (self.log_tier, *tiers)
+        packs = [self._open.get(tier) for tier in wanted if tier in self._stagings]  # a new buffer takes milliseconds
+        return len(packs) == len(wanted) and all(pack is not None and not pack.is_full for pack in packs)
+
     def rotate(self, tiers: set[str]) -> None:
         """Before the lock: make sure that the log's tier and `tiers` have a pack that takes another batch.
 

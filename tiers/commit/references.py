@@ -1,11 +1,12 @@
-"""The reverse references that rows imply: derived from versions and parts, so the commit log need not carry them."""
+"""What rows imply, so that the commit log need not carry it: references of versions and parts, usage of buckets."""
 
 from typing import Any
 
 from metadata.contract import Transaction
-from metadata.tables import EXTENT, NONCURRENT, OBJECT, UPLOAD, Table
-from metadata.types import ExtentReference, Part, Version, unpack_extents
+from metadata.tables import BUCKET, EXTENT, NONCURRENT, OBJECT, UPLOAD, Table
+from metadata.types import Bucket, ExtentReference, Part, Version, unpack_extents
 from tiers.commit.log import Image
+from tiers.commit.usage import move_usage
 
 
 def version_references(version: Version) -> list[ExtentReference]:
@@ -36,7 +37,7 @@ def part_references(part: Part, bucket_id: int, key: bytes) -> list[ExtentRefere
 
 
 def apply_images(transaction: Transaction, images: list[Image]) -> None:
-    """Bring rows to the state the images show, and their references with them. Idempotent.
+    """Bring rows to the state the images show, and their references and usage with them. Idempotent.
 
     Two passes: what the old rows implied goes first, so that a version that moves between tables within one batch
     keeps its references.
@@ -46,6 +47,9 @@ def apply_images(transaction: Transaction, images: list[Image]) -> None:
         for reference in _implied(transaction, table, transaction.get(table, key)):
             transaction.delete(EXTENT, EXTENT.key_of(reference))
     for table, key, row in images:
+        if table is BUCKET:
+            assert row is None or isinstance(row, Bucket)
+            move_usage(transaction, transaction.get(BUCKET, key), row)
         if row is None:
             transaction.delete(table, key)
         else:

@@ -16,7 +16,7 @@ import msgpack
 from awscrt.checksums import crc64nvme
 
 from metadata.contract import Reader
-from metadata.tables import BY_CODE, CHAIN, TABLES, Table
+from metadata.tables import BY_CODE, CHAIN, TABLES, Table, stored_row
 from tiers.catalogue import Catalogue
 from tiers.commit.chain import surveyed
 from tiers.devices.contract import Area, Device
@@ -137,7 +137,7 @@ class SnapshotStore:
             if raw is None:
                 raise FragmentNotFound(f"snapshot file {name}")
             yield [
-                (BY_CODE[code], BY_CODE[code].row._make(values))
+                (BY_CODE[code], stored_row(BY_CODE[code], values))
                 for code, *values in msgpack.unpackb(zlib.decompress(raw), raw=False)
             ]
 

@@ -86,11 +86,17 @@ class LogFile(Protocol):
     def direct(self, offset: int, data: memoryview) -> int | None:
         """A descriptor by which the kernel may be given this append together with those of other copies.
 
-        None when it has to be `append`. Space is reserved; the descriptor stays the file's. Errors: as of `append`.
+        None when it has to be `append`. Never waits; the descriptor stays the file's.
         """
 
-    def appended(self, byte_count: int, seconds: float) -> None:
-        """An append by the descriptor of `direct` has ended; for whoever counts."""
+    def appended(self, byte_count: int, seconds: float) -> bool:
+        """An append by the descriptor of `direct` has ended; for whoever counts. Whether `extend` is due."""
+
+    def extend(self) -> None:
+        """Make room behind the end ahead of the appends to come, on any thread but theirs, beside them.
+
+        Errors: DeviceFull, DeviceFailed; nothing is lost then.
+        """
 
     def trim(self, size: int) -> None:
         """Give back space held beyond `size` bytes, when nothing will be appended any more; never lengthens the file.

@@ -187,7 +187,8 @@ class DirectoryLogFile:
         try:
             self._direct = os.open(path, os.O_WRONLY | posix.DIRECT) if direct else None
             self._reserved = os.fstat(self._buffered).st_size
-            self._written = 0
+            self._end = self._written = 0
+            self._growing = threading.Lock()
             self._is_local = posix.is_local(self._buffered)
         except OSError:
             os.close(self._buffered)
@@ -198,21 +199,45 @@ class DirectoryLogFile:
         assert not offset % posix.PAGE_BYTES
         assert not len(data) % posix.PAGE_BYTES
         with posix.Translating(f"append {self._path}"):
-            self._reserve_to(offset + len(data))
+            with self._growing:
+                self._end = offset + len(data)
+                self._reserve_to(self._end)
+                self._written = max(self._written, self._end)  # `extend` must never come to what is written here
             posix.write_durably(self._descriptor_for(offset, data), offset, data)
 
     def direct(self, offset: int, data: memoryview) -> int | None:
-        """The direct descriptor, when `data` can go past the page cache. Errors: DeviceFull, DeviceFailed."""
+        """The direct descriptor, when `data` can go past the page cache into space that is there and not being zeroed.
+
+        Waits for nothing and asks the device nothing: an event loop calls this, and the device may hang.
+        """
         if self._direct is None or not self._is_local or not posix.is_aligned(offset, data):
             return None
-        with posix.Translating(f"append {self._path}"):
-            self._reserve_to(offset + len(data))
-            if len(data) <= WRITTEN_AHEAD_APPEND_MAX:
-                self._write_ahead(offset + len(data))
+        end = offset + len(data)
+        if end > self._written:
+            if (self._step and end > self._reserved) or not self._growing.acquire(blocking=False):
+                return None
+            self._written = max(self._written, end)
+            self._growing.release()
+        self._end = end
         return self._direct
 
-    def appended(self, byte_count: int, seconds: float) -> None:
-        """Nobody counts here."""
+    def appended(self, byte_count: int, seconds: float) -> bool:
+        """Whether `extend` is due."""
+        is_small = byte_count <= WRITTEN_AHEAD_APPEND_MAX
+        return is_small and self._written - self._end < len(_ZEROS) // 2
+
+    def extend(self) -> None:
+        """Zeros behind the end: an append over written space need not commit the file system's journal.
+
+        Only for small appends: for large ones the zeros would cost more than the journal does.
+        Errors: DeviceFull, DeviceFailed; nothing is lost then.
+        """
+        with self._growing, posix.Translating(f"extend {self._path}"):
+            self._reserve_to(self._written + len(_ZEROS))
+            until = min(self._written + len(_ZEROS), self._reserved)
+            if self._direct is not None and until > self._written:
+                posix.write_all(self._direct, self._written, _ZEROS[: until - self._written])
+                self._written = until
 
     def trim(self, size: int) -> None:
         """Give back what is reserved beyond `size`. Errors: DeviceFailed."""
@@ -221,7 +246,8 @@ class DirectoryLogFile:
                 os.ftruncate(self._buffered, size)
 
     def flush(self) -> None:
-        """Make the file itself durable, once, after it was created. Errors: OSError."""
+        """Reserve the first space and make the file itself durable, once, after it was created. Errors: OSError."""
+        self._reserve_to(1)
         posix.flush_file(self._buffered)
 
     def close(self) -> None:
@@ -236,18 +262,6 @@ class DirectoryLogFile:
         if self._direct is None or through_cache or not posix.is_aligned(offset, data):
             return self._buffered
         return self._direct
-
-    def _write_ahead(self, end: int) -> None:
-        """Zeros behind `end`, now and then: an append over written space need not commit the file system's journal.
-
-        Only for small appends: for large ones the zeros would cost more than the journal does.
-        """
-        if end <= self._written or self._direct is None:
-            return
-        until = min(end + len(_ZEROS), self._reserved)
-        if until > end:
-            posix.write_all(self._direct, end, _ZEROS[: until - end])
-        self._written = until
 
     def _reserve_to(self, end: int) -> None:
         """Allocate the next step ahead. When there is no room for it, the write itself decides whether it fits."""

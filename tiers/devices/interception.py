@@ -161,10 +161,14 @@ class _Log:
         """See the contract; None where each append has to pass the hook."""
         return self._inner.direct(offset, data) if self._device.passes_direct else None
 
-    def appended(self, byte_count: int, seconds: float) -> None:
+    def appended(self, byte_count: int, seconds: float) -> bool:
         """See the contract."""
         self._device.note(Operation.APPEND, byte_count, seconds)
-        self._inner.appended(byte_count, seconds)
+        return self._inner.appended(byte_count, seconds)
+
+    def extend(self) -> None:
+        """See the contract; not a call that anybody waits for."""
+        self._inner.extend()
 
     def trim(self, size: int) -> None:
         """See the contract."""

@@ -81,25 +81,25 @@ class KernelAppender:
             at += count
         return {token: number for token, number in tokens.items() if number in started}
 
-    def collect(self, seconds: float, byte_count: int) -> dict[int, StorageError | None]:
-        """Wait for at least one write to end; token to its outcome. Empty when `seconds` are over.
+    def collect(self, seconds: float, byte_count: int, least: int = 1) -> dict[int, StorageError | None]:
+        """Wait for `least` writes to end; token to outcome of those that have. Perhaps fewer when `seconds` are over.
 
         `byte_count` is what a whole write wrote.
         """
-        count = self._wait(seconds)
+        count = self._wait(seconds, least)
         outcomes: dict[int, StorageError | None] = {}
         for index in range(max(0, count)):
             token, _, written, _ = _EVENT.unpack_from(self._events, _EVENT.size * index)
             outcomes[token] = _judge(written, byte_count)
         return outcomes
 
-    def _wait(self, seconds: float) -> int:
+    def _wait(self, seconds: float, least: int) -> int:
         """Number of writes that ended; a signal to this process is no reason to give a write up."""
         deadline = time.monotonic() + seconds
         while True:
             left = max(0.0, deadline - time.monotonic())
             patience = _Time(int(left), int(left % 1 * 1e9))
-            at_least, at_most = ctypes.c_long(1), ctypes.c_long(WRITES_MAX)
+            at_least, at_most = ctypes.c_long(least), ctypes.c_long(WRITES_MAX)
             count: int = self._libc.syscall(
                 self._collect, self._context, at_least, at_most, self._events, ctypes.byref(patience)
             )

@@ -179,8 +179,12 @@ class MemoryLogFile:
     def direct(self, offset: int, data: memoryview) -> None:
         """Memory has no descriptor."""
 
-    def appended(self, byte_count: int, seconds: float) -> None:
+    def appended(self, byte_count: int, seconds: float) -> bool:
         """Never called: there is no direct append."""
+        return False
+
+    def extend(self) -> None:
+        """Memory grows by itself."""
 
     def trim(self, size: int) -> None:
         """Cut the file to `size` bytes, if it is longer. Errors: DeviceFailed."""

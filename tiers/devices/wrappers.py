@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from tiers.devices.contract import Device
+from tiers.devices.contract import Area, Device, OpenFile
 from tiers.devices.interception import InterceptedDevice, Operation
 from tiers.devices.posix import translated
 from tiers.errors import StorageError
@@ -50,6 +50,32 @@ class LimitedDevice(InterceptedDevice):
                 self._changed.notify_all()
 
 
+class _MeteredFile:
+    """A published file whose reads are reported; without the hook, because every small get passes here."""
+
+    __slots__ = ("_clock", "_inner", "_observe", "_read", "size")
+
+    def __init__(
+        self, inner: OpenFile, observe: Callable[[Operation, int, float], None], clock: Callable[[], float]
+    ) -> None:
+        self._inner, self._observe, self._clock = inner, observe, clock
+        self._read = inner.read_into
+        self.size = inner.size
+
+    def read_into(self, offset: int, view: memoryview, *, wait: bool = True) -> int:
+        """See the contract."""
+        began, count = self._clock(), 0
+        try:
+            count = self._read(offset, view, wait=wait)
+            return count
+        finally:
+            self._observe(Operation.READ, count, self._clock() - began)
+
+    def close(self) -> None:
+        """See the contract."""
+        self._inner.close()
+
+
 class MeteredDevice(InterceptedDevice):
     """Reports each call to `observe(operation, bytes, seconds)`, failed ones with 0 bytes.
 
@@ -75,6 +101,11 @@ class MeteredDevice(InterceptedDevice):
             return result
         finally:
             self._observe(operation, moved, self._clock() - began)
+
+    def open(self, area: Area, name: str) -> OpenFile:
+        """See the contract."""
+        inner = self.around(Operation.OPEN, 0, lambda: self._inner.open(area, name))
+        return _MeteredFile(inner, self._observe, self._clock)
 
     def note(self, operation: Operation, byte_count: int, seconds: float) -> None:
         """Report a call that was measured by whoever made it."""

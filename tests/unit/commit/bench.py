@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 from metadata.contract import Metadata, Transaction
 from metadata.session import open_metadata
-from metadata.tables import BLOB, BUCKET, EXTENT, OBJECT, TABLES, Table
+from metadata.tables import BLOB, BUCKET, EXTENT, OBJECT, TABLES, USAGE, Table
 from metadata.types import Bucket, Version, pack_extents
 from tiers.catalogue import Catalogue
 from tiers.commit.committer import GroupCommitter
 from tiers.commit.contract import Slot
 from tiers.commit.recovery import recover
 from tiers.commit.references import version_references
+from tiers.commit.usage import move_usage
 from tiers.devices.contract import Device
 from tiers.devices.fleet import Fleet
 from tiers.devices.memory import MemoryDevice
@@ -36,7 +37,7 @@ class CreateBucket:
         return ()
 
     def apply(self, transaction: Transaction, slot: Slot) -> None:
-        transaction.put(BUCKET, Bucket("b", 1, "root", slot.now_ms, 0, "us-east-1", 0, 0, 0))
+        transaction.put(BUCKET, Bucket("b", 1, "root", slot.now_ms, 0, "us-east-1", 0, 0, 0, 1))
 
 
 class Put:
@@ -53,7 +54,9 @@ class Put:
         old = transaction.get(OBJECT, (1, self.key))
         assert bucket is not None
         # Puts before it refuses, so that undoing a step is part of what is tested.
-        transaction.put(BUCKET, bucket._replace(object_count=bucket.object_count + (old is None)))
+        counted = bucket._replace(object_count=bucket.object_count + (old is None))
+        move_usage(transaction, bucket, counted)
+        transaction.put(BUCKET, counted)
         if old is not None and self.must_be_new:
             raise ConditionFailed("If-None-Match")
         if old is not None:
@@ -61,7 +64,7 @@ class Put:
         extents = pack_extents([slot.extent] if slot.extent is not None else [])
         version = Version(
             1, self.key, slot.sequence, "null", 0, len(self.body), "e" * 32, slot.now_ms, "STANDARD", self.tier, "root",
-            b"", "", b"", b"", extents, 0,
+            b"", "", b"", b"", b"", b"", b"", extents, 0,
         )  # fmt: skip
         transaction.put(OBJECT, version)
         for reference in version_references(version):
@@ -128,12 +131,12 @@ class Bench:
 
 
 def dump(metadata: Metadata) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row that matters: logged tables and references, less what only a running process decides."""
+    """Every row that matters: logged tables, references and usage, less what only a running process decides."""
 
     async def main() -> dict[str, list[tuple[Any, ...]]]:
         reader = await metadata.open_reader()
         rows: dict[str, list[tuple[Any, ...]]] = {}
-        for table in (table for table in TABLES if table.is_logged or table is EXTENT):
+        for table in (table for table in TABLES if table.is_logged or table in {EXTENT, USAGE}):
             rows[table.name] = [tuple(row) for row in await reader.scan(table, None, 100_000)]
         await reader.close()
         return rows

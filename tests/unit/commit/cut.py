@@ -29,16 +29,13 @@ class _Writer:
         self._inner = inner
         self._commit = commit
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         with self._inner.transaction() as transaction:
             yield _Transaction(transaction, self._commit)
-
-    def next_sequence(self, count: int, at_least: int) -> int:
-        return self._inner.next_sequence(count, at_least)
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 class CutMetadata:

@@ -78,7 +78,7 @@ def test_short_or_empty_bytes_are_no_header(size: int) -> None:
 
 
 def test_record_round_trip() -> None:
-    bucket = Bucket("b\u00e4r", 7, "root", 1, 0, "us-east-1", 1, 2, 3)
+    bucket = Bucket("b\u00e4r", 7, "root", 1, 0, "us-east-1", 1, 2, 3, 7)
     images = [(BUCKET, ("b\u00e4r",), bucket), (OBJECT, (7, b"k\x00\xff"), None)]
     assert decode_record(encode_record(images)) == images
 

@@ -11,7 +11,8 @@ import pytest
 from metadata.errors import MetadataRefused, MetadataUnavailable
 from metadata.lock_file import LockFile
 from metadata.session import open_metadata
-from metadata.sqlite import LOCATE, LOG_FRAMES_MAX, TEXTS, SqliteWriter, configure, refuse_weak
+from metadata.sqlite_connection import LOCATE, LOG_FRAMES_MAX, SEEKS, TEXTS, configure, refuse_weak
+from metadata.sqlite_writer import SqliteWriter
 from metadata.tables import BUCKET, NONCURRENT, OBJECT, TABLES
 from metadata.types import ChainHead
 from tests.metadata_rows import commit, sample, version
@@ -60,6 +61,12 @@ def test_no_statement_scans_or_sorts_a_table(driver: sqlite3.Connection) -> None
         steps = plan(driver, text)
         assert not [step for step in steps if step.startswith("SCAN") and step != "SCAN CONSTANT ROW"], (text, steps)
         assert "TEMP B-TREE" not in " ".join(steps) or text == TEXTS.select_open_packs, (text, steps)
+    for text in (SEEKS.find_version, *SEEKS.leap.values()):
+        scanned = {step.split()[1] for step in plan(driver, text) if step.startswith("SCAN")}
+        assert scanned <= {"given", "walk", "every", "CONSTANT", "anon_1", "anon_2", "found_0", "found_1"}, (
+            text,
+            scanned,
+        )
     for text in (*TEXTS.page_versions.values(), TEXTS.versions_before):
         halves = [step for step in plan(driver, text) if "object" in step or "noncurrent" in step]
         assert [half.split()[0] for half in halves] == ["SEARCH", "SEARCH"]
