@@ -8,10 +8,10 @@ JOBS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint requirements.lock
 INPUTS := pyproject.toml requirements.lock tiers/datapath/_md5.c
-CODE := gateway tiers metadata tests benchmarks
+CODE := gateway tiers metadata tests benchmarks compatibility
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check unit protocol probe bench nightly image lock services ratchet clean
+.PHONY: help serve test check unit protocol probe clients bench compat nightly image lock services ratchet clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -40,10 +40,10 @@ $(VENV)/.bench: $(VENV)/.dev
 serve: $(VENV)/.runtime  ## set everything up and run the gateway on ./isotherm-data (ports 9000 and 9001)
 	$(BIN)/isotherm serve
 
-services:  ## install what the tests need beside Python, where this user may (PostgreSQL, Prometheus, strace, wrk)
+services:  ## install what the tests need beside Python, where this user may (PostgreSQL, Prometheus, restic, ...)
 	@sh tests/services.sh
 
-test: services $(VENV)/.dev check  ## set everything up and run the whole ordinary suite (PostgreSQL included)
+test: services clients $(VENV)/.dev check  ## set everything up and run the whole ordinary suite (PostgreSQL included)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup -m 'not nightly' --ignore tests/architecture tests
 
 check: $(VENV)/.dev  ## format, lint, types, import contracts, tidy
@@ -56,11 +56,20 @@ check: $(VENV)/.dev  ## format, lint, types, import contracts, tidy
 unit: $(VENV)/.dev  ## everything that needs no second process
 	$(BIN)/python -m pytest -q -n $(JOBS) -m 'not nightly' tests/unit tests/contract tests/property
 
-protocol: services $(VENV)/.dev  ## live processes and real clients
-	$(BIN)/python -m pytest -q -m 'not nightly' tests/protocol
+protocol: services clients $(VENV)/.dev  ## live processes and real clients
+	$(BIN)/python -m pytest -q -m 'not nightly' tests/protocol tests/clients
 
 probe: services $(VENV)/.dev  ## real processes, file systems and faults
 	$(BIN)/python -m pytest -q -m 'not nightly' tests/probe
+
+# Foreign clients in environments of their own; without them their tests skip.
+clients: $(VENV)/.dev  ## install the clients of the ordinary suite that must not share our environment
+	@$(BIN)/python -m tests.clients.environments || echo "not installed: the clients of tests/clients; their tests will skip"
+
+# S3TESTS: folder of a checkout of ceph/s3-tests. S3PYTHON: an interpreter that has its requirements; else one is made.
+compat: $(VENV)/.dev  ## run Ceph's s3-tests (S3TESTS=folder) and write the compatibility ledger
+	@test -d "$(S3TESTS)" || { echo "say where a checkout of ceph/s3-tests is: make compat S3TESTS=..."; exit 1; }
+	$(BIN)/python -m compatibility $(S3TESTS) $(if $(S3PYTHON),--python $(S3PYTHON)) $(OPTIONS)
 
 nightly: services $(VENV)/.dev  ## the suite at full size
 	ISOTHERM_NIGHTLY=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup tests

@@ -4,8 +4,8 @@ from collections import Counter
 from typing import Any, TypeVar
 
 from metadata.contract import Reader
-from metadata.tables import BLOB, BUCKET, EXTENT, NONCURRENT, OBJECT, PART, UPLOAD, Table
-from metadata.types import Blob, BlobState, UploadState, unpack_extents
+from metadata.tables import BLOB, BUCKET, BUCKET_DOCUMENT, EXTENT, NONCURRENT, OBJECT, PART, UPLOAD, USAGE, Table
+from metadata.types import Blob, BlobState, UploadState, Usage, unpack_extents
 from tests.world import World
 from tiers.devices.contract import Area
 from tiers.upkeep.sweeps import files_of
@@ -47,8 +47,27 @@ async def audit_references(world: World) -> None:
     for blob in blobs:
         assert (blob.state == BlobState.DEAD) == bool(blob.dead_ms)
         assert blob.state != BlobState.DEAD or not blob.live_bytes
-    for bucket in await all_rows(world.reader, BUCKET):
+    await audit_buckets(world, byte_counts)
+
+
+async def audit_buckets(world: World, byte_counts: Counter[int]) -> None:
+    """Counters of buckets and usage of owners are what a recount finds, and no document outlives its bucket."""
+    currents = Counter([version.bucket_id for version in await all_rows(world.reader, OBJECT)])
+    others = Counter([version.bucket_id for version in await all_rows(world.reader, NONCURRENT)])
+    objects: Counter[str] = Counter()
+    stored: Counter[str] = Counter()
+    buckets = await all_rows(world.reader, BUCKET)
+    for bucket in buckets:
+        current = currents[bucket.bucket_id]
         assert bucket.byte_count == byte_counts[bucket.bucket_id]
+        assert (bucket.object_count, bucket.version_count) == (current, current + others[bucket.bucket_id])
+        objects[bucket.owner_id] += bucket.object_count
+        stored[bucket.owner_id] += bucket.byte_count
+    owners = sorted(owner for owner in objects if objects[owner] or stored[owner])
+    expected = [Usage(owner, objects[owner], stored[owner]) for owner in owners]
+    assert await all_rows(world.reader, USAGE) == expected
+    ids = {bucket.bucket_id for bucket in buckets}
+    assert all(row.bucket_id in ids for row in await all_rows(world.reader, BUCKET_DOCUMENT))
 
 
 async def audit_files(world: World) -> None:

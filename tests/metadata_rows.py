@@ -27,7 +27,7 @@ def version(key: bytes, sequence: int, **changed: Any) -> Version:
 
 def listed(row: Version) -> Version:
     """A version as pages of versions have it."""
-    return row._replace(attributes=b"", parts=b"", tags=b"", extents=b"")
+    return row._replace(attributes=b"", parts=b"", tags=b"", acl=b"", extents=b"")
 
 
 def commit(writer: Writer, *rows: tuple[Table[Any], Any]) -> None:

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What the tests use beside Python: PostgreSQL, Prometheus with promtool, strace, wrk, a C compiler with Python's headers.
+# What the tests use beside Python: PostgreSQL, Prometheus with promtool, strace, wrk, a C compiler with Python's headers,
+# and the clients restic and s3cmd.
 # Installs Debian packages where this user may; otherwise says what is missing and lets the tests that need it skip
 # with their reason. In CI (CI set) PostgreSQL must be there: a gate that skips a database is none.
 set -u
@@ -18,6 +19,8 @@ missing_packages() {
   have cc || printf ' gcc libc6-dev'
   have_headers || printf ' python3-dev'
   have curl || printf ' curl'
+  have restic || printf ' restic'
+  have s3cmd || printf ' s3cmd'
 }
 
 # Package scripts must not start system services on a developer's machine.

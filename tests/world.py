@@ -29,11 +29,14 @@ from tiers.devices.directory import DirectoryDevice
 from tiers.devices.fleet import Fleet
 from tiers.devices.memory import MemoryDevice
 from tiers.devices.wrappers import FaultyDevice
+from tiers.lifecycle.due import timetables
+from tiers.lifecycle.engine import LifecycleEngine, Mover, Times
 from tiers.namespace.context import Limits
 from tiers.namespace.namespace import Namespace
 from tiers.namespace.types import Description
 from tiers.upkeep.compaction import Compaction
 from tiers.upkeep.cursors import MetadataCursors
+from tiers.upkeep.leases import HeldLease
 from tiers.upkeep.reclaim import Reclaim, ReclaimTimes
 from tiers.upkeep.repair import Repair
 from tiers.upkeep.reports import FragmentReports
@@ -41,6 +44,7 @@ from tiers.upkeep.sweeps import Reach
 from tiers.worker import Pace, Runner, Worker
 
 GRACE_SECONDS: Final = 3600.0
+DAY_MS: Final = 86_400_000
 SMALL_LIMITS: Final = Limits(part_bytes_min=100, copy_read_bytes_max=1 << 20)
 OWNER: Final = Description(owner_id="owner")
 
@@ -99,6 +103,7 @@ class World:
         self.path = path
         self.clock = Clock()
         self.rng = random.Random(seed)
+        self.day_ms = DAY_MS
         self._ids = itertools.count()
         self._seed = seed
         self._limits = limits
@@ -147,6 +152,7 @@ class World:
             self.catalogue,
             self.clock,
             self.new_id,
+            compile_schedule=timetables(self.day_ms),
             limits=self._limits,
         )
 
@@ -177,6 +183,16 @@ class World:
     def compaction(self) -> Compaction:
         """A compaction worker."""
         return Compaction(self.reader, self.committer, self.contents, self.cursors)
+
+    def lifecycle(self, mover: Mover | None = None, *, holder: str = "engine") -> LifecycleEngine:
+        """A lifecycle engine; the database's clock is the world's."""
+        lease = HeldLease(self.committer, "lifecycle", holder, seconds=60, clock=self.clock)
+        times = Times(self.clock, self.database_ms, self.day_ms)
+        return LifecycleEngine(self.namespace.due_times, lease, times, mover=mover)
+
+    async def database_ms(self) -> int:
+        """The time as the database tells it."""
+        return int(self.clock() * 1000)
 
     async def read(self, version: Version, start: int = 0, stop: int | None = None) -> bytes:
         """Bytes [start, stop) of a version, through the verified stream."""

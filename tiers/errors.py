@@ -6,10 +6,14 @@ The gateway translates each of them once; a test holds the two lists equal.
 from metadata.errors import LogGap, MetadataRefused, MetadataUnavailable, StorageError
 
 __all__ = [
+    "AppendRefused",
     "BucketNameTaken",
     "BucketNotEmpty",
     "BucketNotFound",
+    "BucketStateRefused",
+    "BucketVersioned",
     "ChecksumMismatch",
+    "ChecksumNotCombinable",
     "ConditionFailed",
     "ContentUnreadable",
     "DeleteMarkerFound",
@@ -20,17 +24,25 @@ __all__ = [
     "InvalidPart",
     "InvalidPartOrder",
     "KeyNotFound",
+    "KeyUnavailable",
+    "LockNotEnabled",
     "LogGap",
     "MetadataRefused",
     "MetadataUnavailable",
+    "OffsetMismatch",
     "PartTooSmall",
     "PlacementMoved",
     "PlacementShort",
     "QuorumNotReached",
+    "QuotaExceeded",
+    "SizeMismatch",
     "StorageClassUnknown",
     "StorageError",
     "StoreBusy",
+    "TokenReused",
+    "TooManyExtents",
     "UploadNotFound",
+    "VersionLocked",
     "VersionNotFound",
 ]
 
@@ -58,6 +70,22 @@ class KeyNotFound(StorageError):
         super().__init__(key)
         self.is_delete_marker = is_delete_marker
         self.version_id = version_id
+
+
+class KeyUnavailable(StorageError):
+    """The key of an encrypted content cannot be had: lost, replaced, or its provider does not answer."""
+
+
+class VersionLocked(StorageError):
+    """Object Lock protects the version from what was asked; the argument names what holds it."""
+
+
+class LockNotEnabled(StorageError):
+    """The bucket has no Object Lock, and something of it was asked for."""
+
+
+class BucketStateRefused(StorageError):
+    """Versioning and Object Lock of the bucket do not go together with what was asked."""
 
 
 class VersionNotFound(StorageError):
@@ -97,12 +125,44 @@ class ChecksumMismatch(StorageError):
     """The object checksum declared with Complete is not the one that follows from its parts."""
 
 
+class SizeMismatch(StorageError):
+    """The object size declared with Complete is not the sum of its parts."""
+
+
+class OffsetMismatch(StorageError):
+    """An append does not begin where the content ends."""
+
+
+class TooManyExtents(StorageError):
+    """A version consists of so many pieces that nothing more is appended to it."""
+
+
+class AppendRefused(StorageError):
+    """Nothing is appended to what the argument says."""
+
+
+class ChecksumNotCombinable(StorageError):
+    """The checksum of the whole would not follow from that of the version and that of what is appended."""
+
+
+class BucketVersioned(StorageError):
+    """The bucket has or had versioning, and what was asked is only for buckets without."""
+
+
+class TokenReused(StorageError):
+    """A client token came again with another request."""
+
+
 class PartTooSmall(StorageError):
     """A part other than the last is under 5 MiB."""
 
 
 class StorageClassUnknown(StorageError):
     """No tier serves that storage class."""
+
+
+class QuotaExceeded(StorageError):
+    """A quota of the bucket, its owner or the owner's tenant would be exceeded; nothing changed."""
 
 
 class StoreBusy(StorageError):

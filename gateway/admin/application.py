@@ -98,7 +98,7 @@ class Gate:
 
 
 _PATTERNS: Final[Sequence[tuple[re.Pattern[str], Route]]] = tuple(
-    (re.compile(re.sub(r"\{[a-z_]+\}", r"[^/\\s]+", route.path)), route) for route in ROUTES
+    (re.compile(re.sub(r"\{[a-z_]+\}", r"[^/\\s]+", route.path.replace("{key:path}", ".+"))), route) for route in ROUTES
 )
 
 

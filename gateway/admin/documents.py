@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.@+=,-]{1,64}$"
 """IAM's characters for user names."""
 
+EMAIL_PATTERN: Final = r"^([^\s@<>]{1,64}@[^\s@<>]{1,189})?$"
+"""An address, or none. It only stands for its user where access control lists name one by it; no mail is ever sent."""
+
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 
 
@@ -22,6 +25,7 @@ class NewUser(Document):
     """A user to create."""
 
     name: str = Field(pattern=NAME_PATTERN)
+    email: str = Field(default="", pattern=EMAIL_PATTERN)
 
 
 class UserChange(Document):
@@ -29,6 +33,7 @@ class UserChange(Document):
 
     name: str | None = Field(default=None, pattern=NAME_PATTERN)
     is_enabled: bool | None = None
+    email: str | None = Field(default=None, pattern=EMAIL_PATTERN)
 
 
 class User(Document):
@@ -39,6 +44,7 @@ class User(Document):
     is_root: bool
     is_enabled: bool
     created: str
+    email: str
 
 
 class UserPage(Document):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.admin import keys, storage, system, users
+from gateway.admin import keys, moves, quotas, storage, system, users
 from gateway.admin.access import Scope
 
 PREFIX: Final = "/admin/v1"
@@ -43,6 +43,24 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", f"{PREFIX}/tiers/{{tier}}", Scope.READ, storage.show_tier),
     Route("GET", f"{PREFIX}/buckets", Scope.READ, storage.list_buckets),
     Route("GET", f"{PREFIX}/buckets/{{bucket}}", Scope.READ, storage.show_bucket),
+    Route("GET", f"{PREFIX}/users/{{user_id}}/quota", Scope.READ, quotas.show_user_quota),
+    Route("PUT", f"{PREFIX}/users/{{user_id}}/quota", Scope.ADMIN, quotas.set_user_quota),
+    Route("GET", f"{PREFIX}/users/{{user_id}}/tenant", Scope.READ, quotas.show_user_tenant),
+    Route("PUT", f"{PREFIX}/users/{{user_id}}/tenant", Scope.ADMIN, quotas.set_user_tenant),
+    Route("GET", f"{PREFIX}/buckets/{{bucket}}/quota", Scope.READ, quotas.show_bucket_quota),
+    Route("PUT", f"{PREFIX}/buckets/{{bucket}}/quota", Scope.ADMIN, quotas.set_bucket_quota),
+    Route("GET", f"{PREFIX}/tenants/{{tenant}}/quota", Scope.READ, quotas.show_tenant_quota),
+    Route("PUT", f"{PREFIX}/tenants/{{tenant}}/quota", Scope.ADMIN, quotas.set_tenant_quota),
+    Route("GET", f"{PREFIX}/keys/{{access_key_id}}/rate", Scope.READ, quotas.show_key_rate),
+    Route("PUT", f"{PREFIX}/keys/{{access_key_id}}/rate", Scope.ADMIN, quotas.set_key_rate),
+    Route("GET", f"{PREFIX}/moves", Scope.READ, moves.list_moves),
+    Route("POST", f"{PREFIX}/moves", Scope.OPERATOR, moves.create_move, 202),
+    Route("GET", f"{PREFIX}/moves:queue", Scope.READ, moves.show_queue),
+    Route("POST", f"{PREFIX}/moves:pause", Scope.OPERATOR, moves.pause_moves),
+    Route("POST", f"{PREFIX}/moves:resume", Scope.OPERATOR, moves.resume_moves),
+    Route("GET", f"{PREFIX}/moves/{{move_id}}", Scope.READ, moves.show_move),
+    Route("DELETE", f"{PREFIX}/moves/{{move_id}}", Scope.OPERATOR, moves.delete_move),
+    Route("GET", f"{PREFIX}/objects/{{bucket}}/{{key:path}}/placement", Scope.READ, moves.show_placement),
     Route("GET", "/admin/openapi.json", Scope.READ, system.show_openapi),
     Route("GET", "/metrics", Scope.METRICS, system.show_metrics),
 )

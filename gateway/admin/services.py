@@ -10,6 +10,7 @@ from gateway.admin.paging import Cursors
 from gateway.admin.replays import Replays
 from metadata.contract import Reader
 from tiers.commit.contract import Committer
+from tiers.lifecycle.mover import Mover
 
 
 class Space(Protocol):
@@ -37,6 +38,7 @@ class Services:
     seal: Callable[[str, str, bytes], bytes]
     new_id: Callable[[], bytes]
     space: Callable[[], Awaitable[Mapping[str, Space | None]]]
+    mover: Mover
     expose: Callable[[], bytes]
     facts: Mapping[str, str | int]
 

@@ -1,6 +1,5 @@
 """Users: list, create, show, edit, delete."""
 
-import json
 from hashlib import sha256
 from typing import Annotated, Any, Final
 
@@ -20,6 +19,7 @@ IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", descripti
 _STATUS: Final = {
     Refusal.NOT_FOUND: (404, "NotFound"),
     Refusal.NAME_TAKEN: (409, "NameTaken"),
+    Refusal.EMAIL_TAKEN: (409, "EmailTaken"),
     Refusal.ID_TAKEN: (409, "IdTaken"),
     Refusal.CHANGED: (412, "ChangedMeanwhile"),
     Refusal.IS_ROOT: (409, "RootAccount"),
@@ -57,7 +57,7 @@ async def create_user(
     async def act() -> Response:
         principal_id = (services.new_id() + services.new_id()).hex()
         try:
-            row = await services.committer.submit(CreatePrincipal(principal_id, document.name))
+            row = await services.committer.submit(CreatePrincipal(principal_id, document.name, document.email))
         except AccountRefused as error:
             raise refused(error) from error
         return user_response(row, 201, {"location": f"/admin/v1/users/{row.principal_id}"})
@@ -72,9 +72,9 @@ async def show_user(services: Serving, user_id: Id) -> Response:
 
 
 async def edit_user(services: Serving, user_id: Id, document: UserChange, if_match: IfMatch = None) -> Response:
-    """Rename, enable or disable a user. Disabled users are refused by every worker within seconds."""
+    """Change name, e-mail address or state of a user. Disabled users are refused by every worker within seconds."""
     seen = await _seen(services, user_id, if_match)
-    change = EditPrincipal(user_id, document.name, document.is_enabled, seen)
+    change = EditPrincipal(user_id, document.name, document.is_enabled, seen, document.email)
     try:
         row = await services.committer.submit(change)
     except AccountRefused as error:
@@ -129,6 +129,7 @@ def user_of(row: Principal) -> User:
         is_root=bool(row.is_root),
         is_enabled=bool(row.state),
         created=iso_time(row.created_ms),
+        email=row.email,
     )
 
 
@@ -140,4 +141,4 @@ def user_response(row: Principal, status: int, headers: dict[str, str]) -> Respo
 
 def etag_of(row: Principal) -> str:
     """The ETag of a user: a digest of its row."""
-    return f'"{sha256(json.dumps(row).encode()).hexdigest()[:32]}"'
+    return f'"{sha256(repr(tuple(row)).encode()).hexdigest()[:32]}"'

@@ -11,6 +11,10 @@ from gateway.admin.paging import Cursors
 from gateway.admin.replays import Replays
 from gateway.admin.services import Services
 from gateway.app.credentials import derived_key, load_master
+from gateway.app.events import open_delivery, outbox_count
+from gateway.app.inventories import new_inventories
+from gateway.app.lifecycle import new_lifecycle
+from gateway.app.moves import new_moves
 from gateway.app.process import Process, connection_limits
 from gateway.app.sources import clock, new_id, new_request_id, rng, ticks
 from gateway.app.store import (
@@ -35,6 +39,7 @@ from gateway.settings.version import package_version
 from gateway.telemetry.exposition import render
 from tiers.commit.snapshot import log_devices
 from tiers.datapath.reader import ContentReader
+from tiers.lifecycle.mover import Mover
 from tiers.upkeep.accounting import Accounting
 from tiers.upkeep.compaction import Compaction
 from tiers.upkeep.cursors import MetadataCursors
@@ -82,13 +87,23 @@ async def run_control(process: Process) -> None:
         await undo.enter_async_context(running(every(IDLE_SECONDS, lambda: close_idle(contents))))
         repair = _repair(store, meters)
         undo.push_async_callback(repair.close)
-        workers = [*_workers(store, contents), repair]
+        moves = new_moves(store, contents)
+        undo.push_async_callback(moves.worker.close)
+        workers = [
+            *_workers(store, contents),
+            repair,
+            moves.worker,
+            new_lifecycle(store, contents, moves.mover, meters),
+            new_inventories(store, contents),
+            await undo.enter_async_context(open_delivery(store, meters)),
+        ]
         runners = [Runner(worker, Pace(CALM, ticks), rng) for worker in workers]
         for runner in runners:
             await undo.enter_async_context(_run(runner))
         await undo.enter_async_context(running(every(GAUGE_SECONDS, lambda: _set_gauges(store, vitals))))
         await undo.enter_async_context(running(every(settings.upkeep.checkpoint_seconds, lambda: _checkpoint(store))))
-        application = admin_application(_services(store, vitals), _gatekeeper(settings), vitals, package_version())
+        services = _services(store, vitals, moves.mover)
+        application = admin_application(services, _gatekeeper(settings), vitals, package_version())
         letterhead = Letterhead(clock, new_request_id, "admin")
         http_class = protocol_class(AdminOnly(), connection_limits(settings), letterhead=letterhead, is_lane_open=False)
         await process.serve(application, http_class, is_data=False)
@@ -139,7 +154,7 @@ def _repair(store: Store, meters: list[Callable[[], None]]) -> Repair:
     )
 
 
-def _services(store: Store, vitals: Vitals) -> Services:
+def _services(store: Store, vitals: Vitals, mover: Mover) -> Services:
     settings = store.settings
     master_key = load_master(settings)
     box = SecretBox(master_key, token_bytes)
@@ -151,6 +166,7 @@ def _services(store: Store, vitals: Vitals) -> Services:
         seal=lambda principal, key, secret: box.seal(secret, principal_id=principal, access_key_id=key),
         new_id=new_id,
         space=vitals.space,
+        mover=mover,
         expose=lambda: render(metrics_folder(settings)),
         facts={
             "version": package_version(),
@@ -185,6 +201,7 @@ async def _set_gauges(store: Store, vitals: Vitals) -> None:
         store.families.tier_capacity.labels(tier.name, "total").set(total)
         store.families.tier_capacity.labels(tier.name, "free").set(free)
         store.families.tier_capacity.labels(tier.name, "used").set(total - free)
+    store.families.event_outbox.set(await outbox_count(store.reader))
     store.families.repair_queue.set(len(await store.reader.list_repairs(REPAIRS_COUNTED_MAX)))
 
 

@@ -1,7 +1,7 @@
 """The master key, the root account, and the access keys as the key ring wants them."""
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any
@@ -12,8 +12,10 @@ from gateway.settings.first_start import MASTER_KEY_FILE, Secrets, SecretsRefuse
 from gateway.settings.tree import Settings
 from metadata.contract import Reader
 from metadata.tables import ACCESS_KEY, PRINCIPAL, REVISION, Table
+from metadata.types import Principal as PrincipalRow
 from tiers.commit.contract import Committer
 from tiers.namespace.accounts import ROOT_PRINCIPAL_ID, EnsureRoot
+from tiers.namespace.quotas import NO_RATE, Rate, unpack_allowance
 from tiers.namespace.revisions import CREDENTIALS
 
 _PAGE_ROWS = 1000
@@ -78,18 +80,27 @@ async def _active_root_keys(reader: Reader) -> set[str]:
     return {row.access_key_id for row in rows if row.principal_id == ROOT_PRINCIPAL_ID and row.state}
 
 
-class CredentialSource:
-    """Reads the access keys, and notices when another process changed them."""
+UseRates = Callable[[Mapping[str, Rate], Mapping[str, Rate]], None]
+"""Takes the rates of users by principal id, and of access keys by id; those without a limit are left out."""
 
-    def __init__(self, reader: Reader, box: SecretBox) -> None:
+
+class CredentialSource:
+    """Reads the access keys, and notices when another process changed them.
+
+    `use_rates` is told the rates of users and keys whenever they were read.
+    """
+
+    def __init__(self, reader: Reader, box: SecretBox, use_rates: UseRates | None = None) -> None:
         self._reader = reader
         self._box = box
+        self._use_rates = use_rates
         self._revision = -1
 
     async def load(self) -> Iterable[Credential]:
         """Every active key of an enabled principal. Errors: SecretUnreadable (wrong master key)."""
         self._revision = await self._current()
         principals = {row.principal_id: row for row in await _all_rows(self._reader, PRINCIPAL) if row.state}
+        self._tell_rates(principals.values())
         found: list[Credential] = []
         for row in await _all_rows(self._reader, ACCESS_KEY):
             owner = principals.get(row.principal_id)
@@ -98,6 +109,14 @@ class CredentialSource:
                 identity = Principal(owner.principal_id, owner.name, bool(owner.is_root))
                 found.append(Credential(row.access_key_id, secret, identity))
         return found
+
+    def _tell_rates(self, principals: Iterable[PrincipalRow]) -> None:
+        if self._use_rates is None:
+            return
+        allowances = {row.principal_id: unpack_allowance(row.quotas) for row in principals if row.quotas}
+        users = {name: allowance.rate for name, allowance in allowances.items() if allowance.rate != NO_RATE}
+        keys = {key: rate for allowance in allowances.values() for key, rate in allowance.keys.items()}
+        self._use_rates(users, keys)
 
     async def follow(self, keyring: KeyRing) -> None:
         """Replace the ring's keys when the database's have changed since they were loaded."""

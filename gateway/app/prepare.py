@@ -5,6 +5,7 @@ from collections.abc import Callable
 from secrets import token_bytes
 
 from gateway.app.credentials import ensure_root, prepare_master
+from gateway.app.encryption_keys import prepare_keys
 from gateway.app.sources import clock
 from gateway.app.store import (
     PREPARE_INDEX,
@@ -17,6 +18,7 @@ from gateway.app.store import (
     worker_number,
 )
 from gateway.auth.secrets import SecretBox, generate_access_key
+from gateway.s3.new_buckets import first_documents
 from gateway.settings.first_start import Fresh, prepare_secrets
 from gateway.settings.tree import Settings
 from metadata.contract import Metadata, Reader
@@ -57,6 +59,7 @@ async def prepare(settings: Settings) -> Fresh:
             try:
                 await _enter_topology(settings, reader, committer)
                 await ensure_root(reader, committer, box, secrets)
+                await prepare_keys(settings, reader, committer)
                 namespace = new_namespace(settings, reader, catalogue, fleet, committer=committer)
                 await _create_buckets(settings, namespace)
             finally:
@@ -85,13 +88,15 @@ async def _enter_topology(settings: Settings, reader: Reader, committer: GroupCo
 
 async def _create_buckets(settings: Settings, namespace: Namespace) -> None:
     """Create the buckets of the settings that do not exist; those that do stay as they are."""
+    documents = first_documents(ROOT_PRINCIPAL_ID, settings.s3.new_bucket_defaults)
     for wanted in settings.buckets:
+        versioning = Versioning.ENABLED if wanted.is_versioned else Versioning.NEVER
         try:
-            await namespace.buckets.create(wanted.name, ROOT_PRINCIPAL_ID, settings.server.region)
+            await namespace.buckets.create(
+                wanted.name, ROOT_PRINCIPAL_ID, settings.server.region, documents=documents, versioning=versioning
+            )
         except BucketNameTaken:
             continue
-        if wanted.is_versioned:
-            await namespace.buckets.set_versioning(wanted.name, Versioning.ENABLED)
 
 
 def rebuild_metadata(settings: Settings, progress: Progress) -> Rebuilt:

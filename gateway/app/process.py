@@ -209,6 +209,7 @@ def connection_limits(settings: Settings) -> Limits:
         body_silence_seconds=limits.body_silence_seconds,
         body_rate_bytes=limits.body_rate_bytes,
         send_silence_seconds=limits.send_silence_seconds,
+        vigil_seconds=limits.vigil_seconds,
     )
 
 

@@ -31,6 +31,7 @@ from tiers.devices.directory import DirectoryDevice
 from tiers.devices.fleet import Fleet
 from tiers.devices.wrappers import MeteredDevice
 from tiers.errors import DeviceFailed
+from tiers.lifecycle.due import day_ms_of, timetables
 from tiers.namespace.namespace import Namespace
 from tiers.upkeep.reports import FragmentReports
 
@@ -196,7 +197,8 @@ def new_namespace(
     lanes = md5.Md5Lanes(md5.installed())
     writer = BlobWriter(catalogue, fleet, stripes, executor, clock=clock, new_id=new_id, rng=rng, lanes=lanes)
     contents = contents or ContentReader(fleet, reader)
-    return Namespace(reader, committer, writer, contents, catalogue, clock, new_id)
+    rules = timetables(day_ms_of(settings.seconds_per_day))
+    return Namespace(reader, committer, writer, contents, catalogue, clock, new_id, compile_schedule=rules)
 
 
 async def close_idle(contents: ContentReader) -> None:

@@ -7,7 +7,9 @@ from secrets import token_bytes
 from gateway.admin.front import FrontDoor, FrontPlane
 from gateway.admin.health import health_application
 from gateway.app.credentials import CredentialSource, derived_key, load_master
+from gateway.app.encryption_keys import new_content_keys
 from gateway.app.process import Process, connection_limits
+from gateway.app.server_logs import new_server_log, open_server_log
 from gateway.app.sources import clock, new_request_id, ticks
 from gateway.app.store import IDLE_SECONDS, Store, close_idle, every, new_contents, new_namespace, open_store, running
 from gateway.auth.authenticator import Authenticator
@@ -21,7 +23,8 @@ from gateway.s3.addressing import Addressing
 from gateway.s3.errors import S3Error
 from gateway.s3.plane import S3Plane
 from gateway.s3.request import Services
-from gateway.telemetry.meters import RequestMeter
+from gateway.s3.throttle import Throttle
+from gateway.telemetry.meters import EventMeter, RequestMeter
 from gateway.telemetry.observer import RequestObserver
 from tiers.datapath.reader import ContentReader
 from tiers.upkeep.vitals import Vitals
@@ -36,13 +39,16 @@ async def run_worker(process: Process) -> None:
     meters: list[Callable[[], None]] = []
     async with open_store(settings, order.name, order.index, purpose="client", meters=meters) as store:
         master_key = load_master(settings)
-        source = CredentialSource(store.reader, SecretBox(master_key, token_bytes))
+        throttle = Throttle(settings.server.worker_count, ticks)
+        source = CredentialSource(store.reader, SecretBox(master_key, token_bytes), throttle.use_rates)
         keyring = KeyRing(await source.load(), refresh=source.load, clock=ticks)
         meter = RequestMeter(store.families)
         meters.append(meter.flush)
         addressing = Addressing(settings.server.domains)
         contents = new_contents(store)
-        services = _services(store, contents, keyring, addressing, master_key)
+        services = _services(store, contents, keyring, addressing, master_key=master_key, throttle=throttle)
+        meters.append(EventMeter(store.families.events, lambda: {"dropped": services.namespace.events_dropped}).flush)
+        delivery = open_server_log(store, services, meters)
         plane = FrontPlane(S3Plane(services), lambda host: _names_bucket(addressing, host))
         letterhead = Letterhead(clock, new_request_id, services.host_id)
         observer = RequestObserver(meter, store.access_log, clock)
@@ -59,15 +65,24 @@ async def run_worker(process: Process) -> None:
         async with (
             running(every(settings.auth.poll_seconds, lambda: source.follow(keyring))),
             running(every(IDLE_SECONDS, lambda: close_idle(contents))),
+            running(delivery.run()),
         ):
             await process.serve(application, http_class, is_data=True)
+        await delivery.flush()
 
 
 def _services(
-    store: Store, contents: ContentReader, keyring: KeyRing, addressing: Addressing, master_key: bytes
+    store: Store,
+    contents: ContentReader,
+    keyring: KeyRing,
+    addressing: Addressing,
+    *,
+    master_key: bytes,
+    throttle: Throttle,
 ) -> Services:
     settings = store.settings
     region = settings.server.region
+    host_id = derived_key(master_key, "host id")[:18].hex()
     return Services(
         addressing=addressing,
         authenticator=Authenticator(
@@ -83,12 +98,18 @@ def _services(
             contents=contents,
         ),
         region=region,
-        host_id=derived_key(master_key, "host id")[:18].hex(),
+        host_id=host_id,
         clock=clock,
         token_key=derived_key(master_key, "continuation tokens"),
         log_error=_log_error,
+        content_keys=new_content_keys(settings, ticks),
         new_bucket_defaults=settings.s3.new_bucket_defaults,
         presigned_checksum=settings.s3.presigned_checksum,
+        seconds_per_day=settings.seconds_per_day,
+        throttle=throttle,
+        notification_targets=frozenset(target.name for target in settings.notifications.targets),
+        recreation=settings.s3.recreation,
+        server_log=new_server_log(settings, host_id),
     )
 
 

@@ -6,16 +6,17 @@ outside it are refused, and so is a query parameter that occurs twice.
 """
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from time import gmtime, strftime
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from gateway.auth import header, query, sigv2
+from gateway.auth import forms, header, query, sigv2
 from gateway.auth.canonical import Query, fold_headers, parse_query
 from gateway.auth.keyring import ANONYMOUS, Credential, KeyRing, Principal
 from gateway.auth.payload import UNSIGNED, UNSIGNED_WORD, Payload, parse_payload, refuse_chunked
+from gateway.auth.post_policy import SIZE_MAX, judge_policy, parse_policy
 from gateway.auth.query import QueryMechanism
 from gateway.auth.refusals import Refused
 from gateway.auth.sigv4 import (
@@ -42,6 +43,8 @@ class Mechanism(Enum):
     QUERY_V4 = "query v4"
     HEADER_V2 = "header v2"
     QUERY_V2 = "query v2"
+    FORM_V4 = "form v4"
+    FORM_V2 = "form v2"
 
 
 class Authenticated(NamedTuple):
@@ -51,6 +54,13 @@ class Authenticated(NamedTuple):
     mechanism: Mechanism
     payload: Payload
     chunks: ChunkSignatures | None = None
+
+
+class AuthenticatedForm(NamedTuple):
+    """Who sent a form, and how many bytes its policy lets the file have, both ends included."""
+
+    authenticated: Authenticated
+    sizes: tuple[int, int]
 
 
 class Authenticator:
@@ -102,6 +112,50 @@ class Authenticator:
         if authorization.startswith(header.V4_PREFIX):
             return await self._header_v4(call, parameters, authorization)
         return await self._header_v2(call, parameters, authorization)
+
+    async def authenticate_form(self, call: Call, fields: Mapping[bytes, bytes]) -> AuthenticatedForm:
+        """Who sent a form upload; `fields` are those of the form by lower-case name, `bucket` among them.
+
+        The proof is in the fields alone: a request that also carries one in its headers or query is refused. A signed
+        form has passed its policy when this returns. Sets `call.access_key_id`. Errors: Refused, as `authenticate`.
+        """
+        if b"authorization" in call.fields or query.find_mechanism(parse_query(call.query)) is not None:
+            raise query.two_mechanisms()
+        forms.refuse_headers(call.fields)
+        proof = forms.find_proof(fields)
+        if proof is None:
+            return AuthenticatedForm(Authenticated(ANONYMOUS, Mechanism.ANONYMOUS, UNSIGNED), (0, SIZE_MAX))
+        is_v4 = proof.mechanism is forms.FormMechanism.V4
+        credential = await (self._form_v4 if is_v4 else self._form_v2)(proof)
+        if forms.TOKEN in fields:
+            raise Refused("InvalidToken")
+        policy = parse_policy(proof.policy)
+        judge_policy(policy, fields, self._clock())
+        call.access_key_id = credential.access_key_id
+        mechanism = Mechanism.FORM_V4 if is_v4 else Mechanism.FORM_V2
+        return AuthenticatedForm(Authenticated(credential.principal, mechanism, UNSIGNED), policy.sizes)
+
+    async def _form_v4(self, proof: forms.FormProof) -> Credential:
+        key = self._keys_of_headers.find(proof.credential)
+        if key is None:
+            found = await self._find_scoped(proof.credential, query.malformed)
+            key = self._keys_of_headers.keep(proof.credential, *found)
+        if key.day != proof.stamp[:8]:
+            raise query.malformed("Invalid credential date. The date must match X-Amz-Date.")
+        if not forms.is_signed_v4(proof, key.key):
+            raise mismatch(key.credential)
+        return key.credential
+
+    async def _form_v2(self, proof: forms.FormProof) -> Credential:
+        if self._sigv2 == "off":
+            raise _unsupported()
+        access_key_id = proof.credential.decode("latin-1")
+        if not access_key_id.isascii() or not access_key_id.isprintable():
+            raise Refused("InvalidAccessKeyId")
+        credential = await self._find(access_key_id)
+        if not forms.is_signed_v2(proof, credential.secret):
+            raise mismatch(credential)
+        return credential
 
     async def _header_v4(self, call: Call, parameters: Query, authorization: bytes) -> Authenticated:
         presented = header.parse_header_v4(call, authorization)

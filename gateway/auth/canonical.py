@@ -15,6 +15,9 @@ _PLAIN: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 _OTHER_ESCAPE: Final = re.compile(rb"%(?:2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE]|(?![0-9A-F]{2}))")
 """An escape that is not canonical: of an unreserved character, in lower case, or no escape at all."""
 
+REPEATABLE: Final = frozenset({b"tagKeys"})
+"""Names that may occur more than once: their values are a set, which sorting them signs. `values` holds one of them."""
+
 _BROKEN_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 _SINGLE: Final = frozenset(
@@ -52,7 +55,7 @@ def parse_query(raw: bytes) -> Query:
     """The canonical form of a raw query string.
 
     Errors: Refused InvalidArgument for a name that occurs twice (their order is not signed, so which of them acts would
-    not be), InvalidURI for a broken escape.
+    not be) and is not repeatable, InvalidURI for a broken escape.
     """
     if not raw:
         return Query([], {})
@@ -65,7 +68,7 @@ def parse_query(raw: bytes) -> Query:
         return _normalise(raw)
     pairs.sort()
     if len(values) != len(pairs):
-        raise _repeated()
+        _refuse_repeated(pairs)
     return Query(pairs, values)
 
 
@@ -76,7 +79,7 @@ def _normalise(raw: bytes) -> Query:
     pairs = sorted([_encode(name) + b"\0" + _encode(value) for name, _, value in pieces])
     values = dict(pair.split(b"\0") for pair in pairs)
     if len(values) != len(pairs):
-        raise _repeated()
+        _refuse_repeated(pairs)
     literal = None if b"+" in raw or b"\0" in raw else sorted([name + b"\0" + value for name, _, value in pieces])
     return Query(pairs, values, literal)
 
@@ -85,8 +88,10 @@ def _encode(spelled: bytes) -> bytes:
     return quote_from_bytes(unquote_to_bytes(spelled.replace(b"+", b" ")), safe="").encode()
 
 
-def _repeated() -> Refused:
-    return Refused("InvalidArgument", "A query parameter occurs more than once.")
+def _refuse_repeated(pairs: list[bytes]) -> None:
+    names = [name for name, _, _ in [pair.partition(b"\0") for pair in pairs] if name not in REPEATABLE]
+    if len(set(names)) != len(names):
+        raise Refused("InvalidArgument", "A query parameter occurs more than once.")
 
 
 def query_text(pairs: list[bytes]) -> bytes:

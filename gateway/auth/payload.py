@@ -59,7 +59,7 @@ _WORDS: Final = {
     },
 }
 
-CHUNKED_OPERATIONS: Final = frozenset({"PutObject", "UploadPart"})
+CHUNKED_OPERATIONS: Final = frozenset({"PutObject", "AppendObject", "UploadPart"})
 """The only operations whose body may be aws-chunked."""
 
 _HEX: Final = re.compile(rb"[0-9a-f]{64}")

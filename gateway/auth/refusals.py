@@ -1,10 +1,10 @@
-"""How authentication says no: by the name of an S3 code, because the catalogue of codes lies above this package."""
+"""How this package says no: by the name of an S3 code, because the catalogue of codes lies above this package."""
 
 from collections.abc import Sequence
 
 
 class Refused(Exception):
-    """The request is not authenticated; nothing of it may be acted on.
+    """The request is refused; nothing of it may be acted on.
 
     `code` is the name of a member of `gateway.s3.errors.S3Code` (a test holds this). `message` None means the code's
     own text. `elements` are further elements of the error document; none ever carries a signature or a secret.

@@ -1,7 +1,7 @@
 """AWS Signature Version 2, kept for presigned URLs that SDKs still make by default.
 
 Only what stands in the string to sign may act: a query parameter that is neither one of the sub-resources of version 2
-nor an `x-amz-*` name is refused, not ignored.
+nor an `x-amz-*` name is refused, not ignored. The one exception are the parameters that turn the pages of a listing.
 Source: "Signing and authenticating REST requests" of the S3 API reference.
 """
 
@@ -29,6 +29,15 @@ SUBRESOURCES: Final = frozenset({
     b"versions", b"website",
 })
 """Parameters that stand in the string to sign."""
+
+PAGING: Final = frozenset({
+    b"continuation-token", b"delimiter", b"encoding-type", b"fetch-owner", b"key-marker", b"list-type", b"marker",
+    b"max-keys", b"max-parts", b"max-uploads", b"part-number-marker", b"prefix", b"start-after", b"upload-id-marker",
+    b"version-id-marker",
+})
+"""Parameters that say which page of a listing is wanted, and how it is written down. Version 2 never signs them, and
+botocore puts `encoding-type` into every listing: on a GET they act unsigned, for all of the listing is granted anyway.
+"""
 # fmt: on
 
 
@@ -65,7 +74,7 @@ def string_to_sign(call: Call, query: Query, date: bytes, path: bytes) -> bytes:
             resources.append(name + b"=" + unquote_to_bytes(value) if value else name)
         elif name.startswith(b"x-amz-") or name in _DIRECT:
             _move_in(amz if name.startswith(b"x-amz-") else direct, name, unquote_to_bytes(value))
-        elif name not in AUTHENTICATION:
+        elif name not in AUTHENTICATION and not (name in PAGING and call.method == "GET"):
             raise Refused("AccessDenied", "There were query parameters present in the request which were not signed")
     resource = path + (b"?" + b"&".join(sorted(resources)) if resources else b"")
     lines = [call.method.encode("ascii"), direct[b"content-md5"], direct[b"content-type"], date]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from gateway.cli import verbs
+from gateway.cli import move_verbs, quota_verbs, verbs
 from gateway.cli.output import err, fail, out, show_json, show_table
 from gateway.settings.first_start import Fresh, SecretsRefused
 from gateway.settings.sources import SettingsRefused, load_settings
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 for name, group in (
     ("user", verbs.user), ("key", verbs.key), ("device", verbs.device), ("tier", verbs.tier), ("bucket", verbs.bucket),
+    ("quota", quota_verbs.quota), ("move", move_verbs.move),
 ):  # fmt: skip
     app.add_typer(group, name=name)
 
@@ -112,6 +113,31 @@ def rebuild(config: Config = None, data: Data = None, *, as_json: Json = False) 
         show_json(result)
     else:
         out.print(f"rebuilt: {rebuilt.snapshot_rows} rows of a snapshot, {rebuilt.batches} batches of the commit log")
+
+
+@app.command(name="rotate-key")
+def rotate_key(
+    name: Annotated[str, typer.Argument(help="Key to rotate: sse-s3, or one of encryption.kms_keys.")] = "sse-s3",
+    config: Config = None,
+    data: Data = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Add a version to an encryption key of the store's key file; what older versions wrapped stays readable.
+
+    The gateway may run: it wraps with the new version at once. Back the file up afterwards.
+    """
+    from gateway.app.encryption_keys import key_file, rotate_key
+
+    settings = _settings(config, _overrides(data, {}))
+    try:
+        version = rotate_key(settings, name)
+    except (SecretsRefused, OSError) as error:
+        fail(str(error))
+    if as_json:
+        show_json({"name": name, "version": version})
+    else:
+        out.print(f"key {name} has version {version}; back up {key_file(settings)}", soft_wrap=True)
 
 
 @app.command(name="version")

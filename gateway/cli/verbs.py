@@ -24,7 +24,14 @@ Url = Annotated[str, typer.Option("--url", envvar="ISOTHERM_ADMIN_URL", help="Ad
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 UserName = Annotated[str, typer.Argument(metavar="USER", help="Name or id of the user.")]
 
-USER_COLUMNS: Final = {"name": "NAME", "id": "ID", "is_enabled": "ENABLED", "is_root": "ROOT", "created": "CREATED"}
+USER_COLUMNS: Final = {
+    "name": "NAME",
+    "id": "ID",
+    "is_enabled": "ENABLED",
+    "is_root": "ROOT",
+    "created": "CREATED",
+    "email": "E-MAIL",
+}
 KEY_COLUMNS: Final = {"access_key_id": "ACCESS KEY", "user_id": "USER ID", "is_active": "ACTIVE", "created": "CREATED"}
 DEVICE_COLUMNS: Final = {
     "id": "ID", "tier": "TIER", "state": "STATE", "kind": "KIND", "free": "FREE", "total": "TOTAL",
@@ -53,7 +60,7 @@ def admin(url: str) -> Iterator[AdminClient]:
         fail(str(error))
 
 
-def _id_of(client: AdminClient, name: str) -> str:
+def user_id_of(client: AdminClient, name: str) -> str:
     """The id of a user by name; what is no user's name is taken for an id."""
     found = client.call("GET", f"/users?name={segment(name)}")["users"]
     return str(found[0]["id"]) if found else name
@@ -89,18 +96,22 @@ def list_users(url: Url = URL_DEFAULT, *, as_json: Json = False) -> None:
 
 @user.command("add")
 def add_user(
-    name: Annotated[str, typer.Argument(help="Name of the new user.")], url: Url = URL_DEFAULT, *, as_json: Json = False
+    name: Annotated[str, typer.Argument(help="Name of the new user.")],
+    email: Annotated[str, typer.Option("--email", help="E-mail address that access control lists may name.")] = "",
+    url: Url = URL_DEFAULT,
+    *,
+    as_json: Json = False,
 ) -> None:
     """Create a user without access keys."""
     with admin(url) as client:
-        _show_one(client.call("POST", "/users", {"name": name}), as_json=as_json)
+        _show_one(client.call("POST", "/users", {"name": name, "email": email}), as_json=as_json)
 
 
 @user.command("show")
 def show_user(name: UserName, url: Url = URL_DEFAULT, *, as_json: Json = False) -> None:
     """Show one user."""
     with admin(url) as client:
-        _show_one(client.call("GET", f"/users/{segment(_id_of(client, name))}"), as_json=as_json)
+        _show_one(client.call("GET", f"/users/{segment(user_id_of(client, name))}"), as_json=as_json)
 
 
 @user.command("disable")
@@ -127,16 +138,28 @@ def rename_user(
     _edit_user(name, url, {"name": new_name}, as_json=as_json)
 
 
+@user.command("set-email")
+def set_user_email(
+    name: UserName,
+    email: Annotated[str, typer.Argument(help="The new e-mail address, '' for none.")],
+    url: Url = URL_DEFAULT,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Give a user another e-mail address."""
+    _edit_user(name, url, {"email": email}, as_json=as_json)
+
+
 @user.command("remove")
 def remove_user(name: UserName, url: Url = URL_DEFAULT) -> None:
     """Delete a user and its access keys; refused while it owns buckets."""
     with admin(url) as client:
-        client.call("DELETE", f"/users/{segment(_id_of(client, name))}")
+        client.call("DELETE", f"/users/{segment(user_id_of(client, name))}")
 
 
 def _edit_user(name: str, url: str, change: Mapping[str, object], *, as_json: bool) -> None:
     with admin(url) as client:
-        _show_one(client.call("PATCH", f"/users/{segment(_id_of(client, name))}", change), as_json=as_json)
+        _show_one(client.call("PATCH", f"/users/{segment(user_id_of(client, name))}", change), as_json=as_json)
 
 
 @key.command("list")
@@ -148,7 +171,7 @@ def list_keys(
 ) -> None:
     """List access keys, revoked ones included."""
     with admin(url) as client:
-        path = f"/users/{segment(_id_of(client, user_name))}/keys" if user_name else "/keys"
+        path = f"/users/{segment(user_id_of(client, user_name))}/keys" if user_name else "/keys"
         _show(list(client.pages(path, "keys")), KEY_COLUMNS, as_json=as_json)
 
 
@@ -156,7 +179,7 @@ def list_keys(
 def create_key(name: UserName, url: Url = URL_DEFAULT, *, as_json: Json = False) -> None:
     """Give a user a new access key; its secret key is shown this once."""
     with admin(url) as client:
-        _show_one(client.call("POST", f"/users/{segment(_id_of(client, name))}/keys", {}), as_json=as_json)
+        _show_one(client.call("POST", f"/users/{segment(user_id_of(client, name))}/keys", {}), as_json=as_json)
 
 
 @key.command("revoke")

@@ -79,16 +79,23 @@ def _bucket(spelled: bytes) -> str:
 
 
 def _key(spelled: bytes) -> str:
-    key = _decode(spelled)
-    size = len(spelled) if b"%" not in spelled else len(key.encode())
-    if size > KEY_BYTES_MAX:
-        raise S3Error(S3Code.KeyTooLongError, Size=str(size), MaxSizeAllowed=str(KEY_BYTES_MAX))
-    return key
+    return plain_key(unquote_to_bytes(spelled) if b"%" in spelled else spelled)
+
+
+def plain_key(name: bytes) -> str:
+    """A key from its bytes, where nothing is percent-encoded. Errors: InvalidURI, KeyTooLongError beyond 1024 bytes."""
+    if len(name) > KEY_BYTES_MAX:
+        raise S3Error(S3Code.KeyTooLongError, Size=str(len(name)), MaxSizeAllowed=str(KEY_BYTES_MAX))
+    return _text(name)
 
 
 def _decode(spelled: bytes) -> str:
+    return _text(unquote_to_bytes(spelled) if b"%" in spelled else spelled)
+
+
+def _text(name: bytes) -> str:
     try:
-        return (unquote_to_bytes(spelled) if b"%" in spelled else spelled).decode()
+        return name.decode()
     except UnicodeDecodeError:
         raise S3Error(S3Code.InvalidURI) from None
 
@@ -102,7 +109,8 @@ def check_bucket_name(name: str) -> None:
 def parse_copy_source(header: bytes) -> CopySource:
     """The source named by `x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, percent-encoded once.
 
-    Errors: InvalidArgument when it has not that form, InvalidURI when it is not UTF-8, KeyTooLongError.
+    A plus sign stands for a space here, as on AWS (aws-cli issue 614); s5cmd relies on it. Errors: InvalidArgument when
+    it has not that form, InvalidURI when it is not UTF-8, KeyTooLongError.
     """
     spelled, marker, version = header.partition(b"?versionId=")
     if b"/" not in spelled[1:]:  # some clients encode the slash between bucket and key too
@@ -113,7 +121,25 @@ def parse_copy_source(header: bytes) -> CopySource:
     version_id = _decode(version) if marker else None
     if version_id is not None and not (version_id and version_id.isascii() and version_id.isprintable()):
         raise _bad_source("Invalid version id specified")
-    return CopySource(_bucket(bucket), _key(key), version_id)
+    return CopySource(_bucket(bucket), _key(key.replace(b"+", b" ")), version_id)
+
+
+def parse_rename_source(header: bytes, bucket_name: str) -> str:
+    """The key named by `x-amz-rename-source`, percent-encoded once: alone, or behind `/bucket/`.
+
+    Errors: InvalidArgument for nothing, and for a slash in front that no bucket follows: of a key that begins with a
+    slash it is encoded. InvalidURI, KeyTooLongError.
+    """
+    spelled = header
+    if header.startswith(b"/"):
+        bucket, _, spelled = header[1:].partition(b"/")
+        if _bucket(bucket) != bucket_name:
+            message = "The source of a rename must be a key of the same bucket."
+            raise S3Error(S3Code.InvalidArgument, message, ArgumentName="x-amz-rename-source")
+    if not spelled:
+        message = "The source of a rename must be a key."
+        raise S3Error(S3Code.InvalidArgument, message, ArgumentName="x-amz-rename-source")
+    return _key(spelled)
 
 
 def _bad_source(message: str) -> S3Error:

@@ -1,7 +1,7 @@
 """Checksums as clients declare them: which one, where its value stands, and whether it holds.
 
-Header and trailer forms of the five algorithms we serve. The newer ones are refused by name: a checksum that is not
-verified would be a promise not kept.
+Header and trailer forms of every algorithm of the AWS model. What is not in the table is refused by name: a checksum
+that is not verified would be a promise not kept.
 """
 
 import base64
@@ -12,8 +12,20 @@ from typing import Final, NamedTuple
 from gateway.http.call import Call
 from gateway.s3.errors import S3Code, S3Error
 from tiers.datapath.body import CRC64NVME, MD5
+from tiers.datapath.digests import COMBINABLE, DigestSet
 
-DIGEST_BYTES: Final[Mapping[str, int]] = {"CRC32": 4, "CRC32C": 4, CRC64NVME: 8, "SHA1": 20, "SHA256": 32}
+DIGEST_BYTES: Final[Mapping[str, int]] = {
+    "CRC32": 4,
+    "CRC32C": 4,
+    CRC64NVME: 8,
+    "SHA1": 20,
+    "SHA256": 32,
+    "SHA512": 64,
+    MD5: 16,
+    "XXHASH64": 8,
+    "XXHASH3": 8,
+    "XXHASH128": 16,
+}
 """The algorithms served, and the length of their values."""
 
 DEFAULT_ALGORITHM: Final = CRC64NVME
@@ -24,17 +36,12 @@ COMPOSITE: Final = "COMPOSITE"
 
 _PREFIX: Final = b"x-amz-checksum-"
 _SERVED: Final = {_PREFIX + name.lower().encode(): name for name in DIGEST_BYTES}
-_UNSERVED: Final = frozenset(_PREFIX + name for name in (b"sha512", b"md5", b"xxhash64", b"xxhash3", b"xxhash128"))
-_UNSERVED_WORDS: Final = frozenset({"SHA512", "MD5", "XXHASH64", "XXHASH3", "XXHASH128"})
+_OTHER_NAMES: Final = frozenset({_PREFIX + b"mode", _PREFIX + b"type", _PREFIX + b"algorithm"})
+"""Headers of the same prefix that carry no value."""
+
 _TRAILER: Final = b"x-amz-trailer"
 _SDK_ALGORITHM: Final = b"x-amz-sdk-checksum-algorithm"
-_EMPTY_VALUES: Final = {
-    "CRC32": bytes(4),
-    "CRC32C": bytes(4),
-    CRC64NVME: bytes(8),
-    "SHA1": bytes.fromhex("da39a3ee5e6b4b0d3255bfef95601890afd80709"),
-    "SHA256": bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
-}
+_EMPTY_VALUES: Final = DigestSet(DIGEST_BYTES).results()
 
 
 class Declared(NamedTuple):
@@ -59,13 +66,15 @@ def parse_declared(call: Call, *, has_trailer: bool) -> Declared | None:
     """The checksum a request declares for its body, None when it declares none.
 
     Errors: InvalidRequest for two of them, for a trailer in a mode without one, and where the SDK's word for the
-    algorithm has no value beside it; NotImplemented naming the header of an algorithm not served; BadDigest for a
-    value of the wrong form.
+    algorithm has no value beside it; NotImplemented naming the header of an unknown algorithm; BadDigest for a value
+    of the wrong form.
     """
     fields = call.fields
-    if not _UNSERVED.isdisjoint(fields):
-        raise _unserved(sorted(_UNSERVED.intersection(fields))[0].decode())
-    names = [name for name in _SERVED if name in fields]
+    names = [name for name in fields if name[:15] == _PREFIX and name not in _OTHER_NAMES]
+    for name in names:
+        if name not in _SERVED:
+            message = "This checksum algorithm is not implemented."
+            raise S3Error(S3Code.NotImplemented, message, Header=name.decode("latin-1"))
     trailer = _parse_trailer(fields.get(_TRAILER), has_trailer=has_trailer)
     if len(names) + (trailer is not None) > 1:
         raise S3Error(
@@ -85,8 +94,6 @@ def _parse_trailer(announced: bytes | None, *, has_trailer: bool) -> Declared | 
     if announced is None:
         return None
     name = announced.lower()
-    if name in _UNSERVED:
-        raise _unserved(name.decode())
     if not has_trailer or name not in _SERVED:
         raise S3Error(S3Code.InvalidRequest, "The value specified in the x-amz-trailer header is not supported")
     return Declared(_SERVED[name], None)
@@ -107,16 +114,14 @@ def _judge_sdk_algorithm(word: bytes | None, declared: Declared | None) -> None:
 
 
 def parse_algorithm(word: bytes) -> str:
-    """The algorithm a header names, in any case. Errors: NotImplemented for one not served, InvalidRequest else."""
+    """The algorithm a header names, in any case. Errors: InvalidRequest."""
     algorithm = word.decode("latin-1").upper()
     if algorithm in DIGEST_BYTES:
         return algorithm
-    if algorithm in _UNSERVED_WORDS:
-        raise _unserved(f"x-amz-checksum-{algorithm.lower()}")
     raise S3Error(
         S3Code.InvalidRequest,
         "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
-        "[CRC32, CRC32C, CRC64NVME, SHA1, SHA256]",
+        f"[{', '.join(DIGEST_BYTES)}]",
     )
 
 
@@ -130,7 +135,7 @@ def parse_checksum_type(word: bytes, algorithm: str) -> str:
             S3Code.InvalidRequest,
             "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.",
         )
-    if kind == (COMPOSITE if algorithm == CRC64NVME else FULL_OBJECT if algorithm.startswith("SHA") else ""):
+    if kind == (COMPOSITE if algorithm == CRC64NVME else "" if algorithm in COMBINABLE else FULL_OBJECT):
         raise S3Error(
             S3Code.InvalidRequest,
             f"The {kind} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
@@ -210,7 +215,3 @@ def require_checksum(call: Call, declared: Declared | None) -> None:
         raise S3Error(
             S3Code.InvalidRequest, "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"
         )
-
-
-def _unserved(header: str) -> S3Error:
-    return S3Error(S3Code.NotImplemented, "This checksum algorithm is not implemented.", Header=header)

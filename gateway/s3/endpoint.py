@@ -9,9 +9,11 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from gateway.http.call import Answer, Call
-from gateway.s3 import headers, xml
+from gateway.s3 import control, headers, xml
+from gateway.s3.cross_origin import answer_preflight
 from gateway.s3.errors import S3Code, S3Error
-from gateway.s3.operations import resolve_or_refuse
+from gateway.s3.forms import open_form
+from gateway.s3.operations import PREFLIGHT, resolve_or_refuse
 from gateway.s3.request import BucketUse, Operation, Request, Services, Target, not_implemented
 from gateway.s3.schemas.answers import XML_TYPE, Headers
 from gateway.s3.translation import is_translated, translate
@@ -32,13 +34,24 @@ class Route(NamedTuple):
 
 def find_route(call: Call, services: Services) -> Route:
     """Address and operation of a request. Errors: S3Error; nothing of the request has acted then."""
+    target, bucket_name, key = _find_target(call, services)
+    call.bucket = bucket_name
+    query = parse_query(call.query) if call.query else {}
+    if call.method == PREFLIGHT.method:
+        operation = PREFLIGHT
+    else:
+        operation = resolve_or_refuse(call.method, target, query=query, headers=call.fields)
+    call.operation = operation.name
+    return Route(operation, bucket_name, key, query)
+
+
+def _find_target(call: Call, services: Services) -> tuple[Target, str, str]:
+    """What a request names, and bucket and key of it, empty where there is none."""
+    if control.names_control(call, services.addressing):
+        return Target.CONTROL, control.resource_bucket(call.raw_path), ""
     bucket_name, key = services.addressing.parse(call.fields.get(b"host", b""), call.raw_path)
     target = Target.OBJECT if key else Target.BUCKET if bucket_name else Target.SERVICE
-    call.bucket = bucket_name or ""
-    query = parse_query(call.query) if call.query else {}
-    operation = resolve_or_refuse(call.method, target, query=query, headers=call.fields)
-    call.operation = operation.name
-    return Route(operation, bucket_name or "", key or "", query)
+    return target, bucket_name or "", key or ""
 
 
 def parse_query(raw: bytes) -> dict[str, str]:
@@ -65,19 +78,25 @@ def _decoded(text: str) -> str:
 async def serve(call: Call, services: Services, route: Route | None = None) -> Answer:
     """Answer one S3 request, or raise what `answer_for` translates."""
     operation, bucket_name, key, query = route or find_route(call, services)
-    caller = await services.authenticator.authenticate(call)
+    if operation is PREFLIGHT:
+        return await answer_preflight(call, services)
+    if operation.is_form:
+        call, caller, key = await open_form(call, services.authenticator, bucket_name)
+    else:
+        caller = await services.authenticator.authenticate(call)
     request = Request(call, services, operation, bucket_name, key, query, call.fields, caller)
-    refuse_unserved(call.fields, enforces_owner=services.new_bucket_defaults == "aws")
+    refuse_unserved(call.fields, operation.headers)
     if operation.handler is not_implemented:
         await not_implemented(None, request)
     if operation.bucket_use is BucketUse.NAMED:
-        request.authorise(await services.namespace.buckets.get(bucket_name))
+        await request.authorise(await services.namespace.buckets.get(bucket_name))
     elif operation.bucket_use is BucketUse.RECALLED:
-        request.authorise(await services.namespace.buckets.recall(bucket_name))
+        await request.authorise(await services.namespace.buckets.recall(bucket_name))
     document = await operation.document.decode(request)
     result = await operation.handler(document, request)
     assert request.is_authorised, f"{operation.name} was served without authorisation"
-    return result.answer()
+    answer = result.answer()
+    return answer if request.passage is None else await request.passage.pace(answer)
 
 
 def answer_for(error: Exception, call: Call, services: Services) -> Answer:

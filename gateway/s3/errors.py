@@ -25,6 +25,7 @@ class S3Code(Enum):
     AuthorizationHeaderMalformed = 400, "The authorization header that you provided is not valid."
     AuthorizationQueryParametersError = 400, "The authorization query parameters that you provided are not valid."
     AccessControlListNotSupported = 400, "The bucket does not allow ACLs"
+    BadRequest = 400, "Bad Request"
     BadDigest = 400, "The Content-MD5 or checksum value that you specified did not match what the server received."
     EntityTooLarge = 400, "Your proposed upload exceeds the maximum allowed object size."
     EntityTooSmall = 400, "Your proposed upload is smaller than the minimum allowed object size."
@@ -38,13 +39,19 @@ class S3Code(Enum):
     InvalidArgument = 400, "Invalid Argument"
     InvalidBucketAclWithObjectOwnership = 400, (
         "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
+    InvalidBucketAclWithBlockPublicAccessError = 400, (
+        "Bucket cannot have public ACLs set with BlockPublicAccess enabled")
     InvalidBucketName = 400, "The specified bucket is not valid."
     InvalidDigest = 400, "The Content-MD5 you specified was invalid."
+    InvalidEncryptionAlgorithmError = 400, (
+        "The encryption request that you specified is not valid. The valid value is AES256.")
     InvalidLocationConstraint = 400, "The specified location-constraint is not valid"
     InvalidPart = 400, (
         "One or more of the specified parts could not be found. The part may not have been uploaded, or the "
         "specified entity tag may not match the part's entity tag.")
     InvalidPartOrder = 400, "The list of parts was not in ascending order. Parts must be ordered by part number."
+    InvalidPolicyDocument = 400, (
+        "The content of the form does not meet the conditions specified in the policy document.")
     InvalidRDMAToken = 400, "The RDMA token that you provided is not valid."
     InvalidRequest = 400, "Invalid Request"
     InvalidRetentionPeriod = 400, "The retention period must be a positive integer value."
@@ -55,6 +62,7 @@ class S3Code(Enum):
     InvalidURI = 400, "Couldn't parse the specified URI."
     InvalidWriteOffset = 400, "The write offset value that you specified does not match the current object size."
     KeyTooLongError = 400, "Your key is too long"
+    locals()["KMS.NotFoundException"] = 400, "The specified key does not exist."  # no identifier holds a dot
     MalformedACLError = 400, (
         "The XML you provided was not well-formed or did not validate against our published schema for ACLs")
     MalformedPOSTRequest = 400, "The body of your POST request is not well-formed multipart/form-data."
@@ -62,17 +70,54 @@ class S3Code(Enum):
     MalformedTrailerError = 400, (
         "The request contained trailing data that was not well-formed or did not conform to our published schema.")
     MalformedXML = 400, "The XML you provided was not well-formed or did not validate against our published schema"
+    MaxPostPreDataLengthExceeded = 400, "Your POST request fields preceding the upload file were too large."
     MetadataTooLarge = 400, "Your metadata headers exceed the maximum allowed metadata size"
     MissingSecurityHeader = 400, "Your request was missing a required header"
     RequestTimeout = 400, (
         "Your socket connection to the server was not read from or written to within the timeout period. Idle "
         "connections will be closed.")
+    TooManyConfigurations = 400, "You are attempting to create a new configuration but have already reached the limit."
     TooManyBuckets = 400, "You have attempted to create more buckets than allowed"
+    TooManyParts = 400, (
+        "You have attempted to add more parts than the maximum of 10000 that are allowed for this object. You can use "
+        "the CopyObject operation to copy this object to another and then add more data to the newly copied object.")
+    UnexpectedContent = 400, "This request does not support content"
     UnresolvableGrantByEmailAddress = 400, "The e-mail address you provided does not match any account on record."
     UserKeyMustBeSpecified = 400, (
         "The bucket POST must contain the specified field name. If it is specified, please check the order of the "
         "fields.")
     XAmzContentSHA256Mismatch = 400, "The provided 'x-amz-content-sha256' header does not match what was computed."
+
+    # SelectObjectContent
+    CastFailed = 400, "The attempt to convert a value by CAST in the SQL expression failed."
+    CSVParsingError = 400, "The CSV object could not be parsed. Check the object and try again."
+    EvaluatorBindingDoesNotExist = 400, "A column name or a path provided does not exist in the SQL expression."
+    ExpressionTooLong = 400, "The SQL expression is too long."
+    InvalidCompressionFormat = 400, "The compression format is not supported. Only GZIP, BZIP2 and NONE are."
+    InvalidDataSource = 400, "The data source type is not valid. Only CSV, JSON and Parquet are supported."
+    InvalidDataType = 400, "The SQL expression contains a data type that is not valid."
+    InvalidExpressionType = 400, "The ExpressionType value is not valid. Only SQL expressions are supported."
+    InvalidFileHeaderInfo = 400, "The FileHeaderInfo value is not valid. Only NONE, USE and IGNORE are supported."
+    InvalidJsonType = 400, "The JsonType value is not valid. Only DOCUMENT and LINES are supported."
+    InvalidQuoteFields = 400, "The QuoteFields value is not valid. Only ALWAYS and ASNEEDED are supported."
+    InvalidTextEncoding = 400, "The encoding type is not valid. Only UTF-8 encoding is supported."
+    JSONParsingError = 400, "The JSON object could not be parsed. Check the object and try again."
+    LexerInvalidChar = 400, "The SQL expression contains an invalid character."
+    LikeInvalidInputs = 400, "The argument of LIKE in the SQL expression is not valid."
+    OverMaxParquetBlockSize = 400, "The Parquet object is larger than the maximum."
+    OverMaxRecordSize = 400, "The length of a record in the input or result is greater than the maximum."
+    ParquetParsingError = 400, "The Parquet object could not be parsed. Check the object and try again."
+    ParseExpectedDatePart = 400, "The SQL expression does not name a part of a date where one is expected."
+    ParseInvalidArguments = 400, "The SQL expression calls a function with arguments that it does not take."
+    ParseInvalidPathComponent = 400, "The SQL expression contains a path component that is not valid."
+    ParseSelectMissingFrom = 400, "The SQL expression does not contain FROM after its SELECT list."
+    ParseUnexpectedToken = 400, "The SQL expression contains an unexpected token."
+    ParseUnknownType = 400, "The SQL expression casts to an unknown type."
+    TruncatedInput = 400, "Object decompression failed. Check that the object is properly compressed."
+    UnsupportedFunction = 400, "The SQL expression contains a function that is not supported."
+    UnsupportedSqlOperation = 400, "The SQL expression contains an operation that is not supported."
+    UnsupportedSqlStructure = 400, "The SQL expression contains a structure that is not supported."
+    UnsupportedSyntax = 400, "The SQL expression contains syntax that is not supported."
 
     AccessDenied = 403, "Access Denied"
     AccessForbidden = 403, "CORSResponse: This CORS request is not allowed."
@@ -128,6 +173,7 @@ class S3Code(Enum):
     RDMANotSupported = 501, "This server does not serve RDMA transfers for this request."
     GlacierExpeditedRetrievalNotAvailable = 503, (
         "Glacier expedited retrievals are currently not available, please try again later")
+    Busy = 503, "The service is busy. Please try again later."
     ServiceUnavailable = 503, "Service is unable to handle request."
     SlowDown = 503, "Please reduce your request rate."
 
@@ -137,10 +183,14 @@ class S3Code(Enum):
 
 
 TRANSLATION: Final[Mapping[type[StorageError], S3Code]] = {
+    errors.AppendRefused: S3Code.NotImplemented,
     errors.BucketNameTaken: S3Code.BucketAlreadyExists,
     errors.BucketNotEmpty: S3Code.BucketNotEmpty,
     errors.BucketNotFound: S3Code.NoSuchBucket,
+    errors.BucketStateRefused: S3Code.InvalidBucketState,
+    errors.BucketVersioned: S3Code.InvalidRequest,
     errors.ChecksumMismatch: S3Code.BadDigest,
+    errors.ChecksumNotCombinable: S3Code.InvalidRequest,
     errors.ConditionFailed: S3Code.PreconditionFailed,
     errors.ContentUnreadable: S3Code.ServiceUnavailable,
     errors.DeleteMarkerFound: S3Code.MethodNotAllowed,
@@ -151,16 +201,24 @@ TRANSLATION: Final[Mapping[type[StorageError], S3Code]] = {
     errors.InvalidPart: S3Code.InvalidPart,
     errors.InvalidPartOrder: S3Code.InvalidPartOrder,
     errors.KeyNotFound: S3Code.NoSuchKey,
+    errors.KeyUnavailable: S3Code.ServiceUnavailable,
+    errors.LockNotEnabled: S3Code.InvalidRequest,
     errors.LogGap: S3Code.InternalError,
     errors.MetadataRefused: S3Code.ServiceUnavailable,
     errors.MetadataUnavailable: S3Code.ServiceUnavailable,
+    errors.OffsetMismatch: S3Code.InvalidWriteOffset,
     errors.PartTooSmall: S3Code.EntityTooSmall,
     errors.PlacementMoved: S3Code.OperationAborted,
     errors.PlacementShort: S3Code.ServiceUnavailable,
     errors.QuorumNotReached: S3Code.ServiceUnavailable,
+    errors.QuotaExceeded: S3Code.QuotaExceeded,
+    errors.SizeMismatch: S3Code.InvalidRequest,
     errors.StorageClassUnknown: S3Code.InvalidStorageClass,
     errors.StoreBusy: S3Code.SlowDown,
+    errors.TokenReused: S3Code.IdempotencyParameterMismatch,
+    errors.TooManyExtents: S3Code.TooManyParts,
     errors.UploadNotFound: S3Code.NoSuchUpload,
+    errors.VersionLocked: S3Code.AccessDenied,
     errors.VersionNotFound: S3Code.NoSuchVersion,
 }
 # fmt: on

@@ -4,9 +4,10 @@ Ranges and entity tags are scanned once from left to right without regular expre
 its length.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import formatdate, parsedate_to_datetime
 from enum import Enum, auto
 from functools import lru_cache
@@ -15,6 +16,8 @@ from typing import Final, NamedTuple
 from gateway.s3.errors import S3Code, S3Error
 from tiers.namespace.types import UNCONDITIONAL, WriteConditions
 
+_ISO_CHARACTERS_MAX: Final = 40
+_ISO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _DIGITS_MAX: Final = 20  # more digits than any size has; longer numbers are only compared, never computed
 
 
@@ -42,6 +45,25 @@ def parse_http_date(value: str) -> int | None:
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp())
+
+
+def parse_time(text: str) -> int | None:
+    """Seconds of an HTTP date or of an ISO 8601 time, None when it is neither."""
+    at_ms = parse_iso_time(text)
+    return parse_http_date(text) if at_ms is None else at_ms // 1000
+
+
+def parse_iso_time(text: str) -> int | None:
+    """Milliseconds of an ISO 8601 date or time in its extended form, UTC unless it says otherwise; None for others."""
+    if len(text) > _ISO_CHARACTERS_MAX or _ISO_TIME.fullmatch(text) is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+        aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+        since = aware - datetime.fromtimestamp(0, UTC)
+    except (ValueError, OverflowError):
+        return None
+    return since // timedelta(milliseconds=1)
 
 
 # -------------------------------------------------------------------------------------------------------------- ranges

@@ -1,8 +1,11 @@
 """The S3 data plane: what the protocol class and the ASGI application hand requests to."""
 
 from gateway.http.call import Answer, Call
+from gateway.s3.cors import ORIGIN
+from gateway.s3.cross_origin import add_lines
 from gateway.s3.endpoint import Route, answer_for, find_route, serve
 from gateway.s3.errors import S3Error
+from gateway.s3.operations import PREFLIGHT
 from gateway.s3.request import Services
 
 __all__ = ["S3Plane", "Services"]
@@ -30,6 +33,9 @@ class S3Plane:
         routed, self._routed = self._routed, None
         route = routed[1] if routed is not None and routed[0] is call else None
         try:
-            return await serve(call, self._services, route)
+            answer = await serve(call, self._services, route)
         except Exception as error:  # noqa: BLE001  # the one place where every fault of a request becomes its answer
-            return answer_for(error, call, self._services)
+            answer = answer_for(error, call, self._services)
+        if ORIGIN in call.fields and call.operation != PREFLIGHT.name:
+            await add_lines(answer, call, self._services)
+        return answer

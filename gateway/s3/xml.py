@@ -4,22 +4,28 @@ Answers never become an element tree. A request document is read against an `Ele
 element the schema does not name is refused, and limits are noticed while parsing.
 """
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 from xml.parsers import expat
 
 from gateway.s3.errors import S3Code, S3Error
 
+T = TypeVar("T")
+
 DOCUMENT_BYTES_MAX: Final = 1024 * 1024
 COMPLETE_BYTES_MAX: Final = 4 * 1024 * 1024
 DELETE_BYTES_MAX: Final = 8 * 1024 * 1024
+PROMPT_BYTES_MAX: Final = 16 * 1024
+"""A document up to here is parsed in a few milliseconds at most, whatever is in it."""
 DEPTH_MAX: Final = 16
 NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SCHEMA_INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"
 _SEPARATOR: Final = "\x1f"
+_TYPE: Final = f"{_SCHEMA_INSTANCE}{_SEPARATOR}type"
 
 # Characters that must not appear as they are in character data. Control characters are written as references, which
 # every lenient S3 client reads back; XML 1.0 has no legal form for them.
@@ -50,13 +56,17 @@ REQUIRED_LEAF: Final = Element(is_required=True)
 
 
 class Node:
-    """One element as received: its text and its children in document order."""
+    """One element as received: its text and its children in document order.
 
-    __slots__ = ("children", "counts", "name", "schema", "text")
+    `kind` is its `xsi:type`, the only attribute that means anything in a request; empty when it has none.
+    """
 
-    def __init__(self, name: str, schema: Element) -> None:
+    __slots__ = ("children", "counts", "kind", "name", "schema", "text")
+
+    def __init__(self, name: str, schema: Element, kind: str = "") -> None:
         self.name = name
         self.schema = schema
+        self.kind = kind
         self.text = ""
         self.children: list[Node] = []
         self.counts: dict[str, int] = {}
@@ -90,6 +100,16 @@ def read(document: bytes, roots: Mapping[str, Element], limit: int = DOCUMENT_BY
     return _Reading(roots).run(document)
 
 
+async def take(document: bytes, parse: Callable[[bytes], T]) -> T:
+    """What `parse` makes of a request document; a long one is parsed by a thread, beside the event loop.
+
+    Errors: those of `parse`.
+    """
+    if len(document) <= PROMPT_BYTES_MAX:
+        return parse(document)
+    return await asyncio.get_running_loop().run_in_executor(None, parse, document)
+
+
 class _Reading:
     """State of one parse."""
 
@@ -114,7 +134,7 @@ class _Reading:
     def _doctype(self, *_: object) -> None:
         raise malformed("A document type declaration is not allowed.")
 
-    def _start(self, name: str, _attributes: Mapping[str, str]) -> None:
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         parent = self._open[-1] if self._open else self._top
         local = name.rpartition(_SEPARATOR)[2]
         schema = parent.schema.children.get(local)
@@ -123,7 +143,7 @@ class _Reading:
             raise malformed()
         self._take_text(parent)
         parent.counts[local] = count
-        node = Node(local, schema)
+        node = Node(local, schema, attributes.get(_TYPE, "") if attributes else "")
         parent.children.append(node)
         self._open.append(node)
 
@@ -184,16 +204,24 @@ def document(name: str, *pieces: str) -> bytes:
     return f'{DECLARATION}<{name} xmlns="{NAMESPACE}">{"".join(pieces)}</{name}>'.encode()
 
 
-def owner(identity: str, name: str = "Owner") -> str:
-    """An Owner or Initiator element; the identity is the only name a client is told."""
-    escaped = escape(identity)
-    return f"<{name}><ID>{escaped}</ID><DisplayName>{escaped}</DisplayName></{name}>"
+def owner(identity: str, display_name: str, name: str = "Owner") -> str:
+    """An Owner or Initiator element."""
+    return f"<{name}><ID>{escape(identity)}</ID><DisplayName>{escape(display_name)}</DisplayName></{name}>"
 
 
-def grantee(identity: str) -> str:
+def grantee(identity: str, display_name: str) -> str:
     """A canonical-user Grantee element."""
-    escaped = escape(identity)
     return (
-        f'<Grantee xmlns:xsi="{_SCHEMA_INSTANCE}" xsi:type="CanonicalUser"><ID>{escaped}</ID>'
-        f"<DisplayName>{escaped}</DisplayName></Grantee>"
+        f'<Grantee xmlns:xsi="{_SCHEMA_INSTANCE}" xsi:type="CanonicalUser"><ID>{escape(identity)}</ID>'
+        f"<DisplayName>{escape(display_name)}</DisplayName></Grantee>"
     )
+
+
+def group_grantee(uri: str) -> str:
+    """A Grantee element of a group."""
+    return f'<Grantee xmlns:xsi="{_SCHEMA_INSTANCE}" xsi:type="Group"><URI>{escape(uri)}</URI></Grantee>'
+
+
+def typed_grantee(kind: str, *pieces: str) -> str:
+    """A Grantee element of any `xsi:type` from ready pieces."""
+    return f'<Grantee xmlns:xsi="{_SCHEMA_INSTANCE}" xsi:type="{escape(kind)}">{"".join(pieces)}</Grantee>'

@@ -1,7 +1,8 @@
 """The root account and the admin token of a first start: made when absent, kept in files that only the owner may read.
 
 <data>/secrets/ (0700) holds `root` (access key and secret key, JSON) and `admin` (admin token), and beside them the
-master key of `gateway.auth.secrets`. What was generated is printed once, by `isotherm serve`, and never logged.
+master key of `gateway.auth.secrets` and the keys of `gateway.auth.key_file`. What was generated is printed once, by
+`isotherm serve`, and never logged.
 """
 
 import json
@@ -17,6 +18,7 @@ from gateway.settings.tree import Settings
 
 FOLDER: Final = "secrets"
 MASTER_KEY_FILE: Final = "master"
+KEY_FILE: Final = "encryption-keys"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

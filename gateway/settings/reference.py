@@ -1,11 +1,13 @@
 """The settings reference, generated from the tree so that it cannot go stale."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
+from typing import Final
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from gateway.settings.notifications import WebhookTarget
 from gateway.settings.sources import setting_names
 from gateway.settings.tree import Token
 
@@ -22,18 +24,22 @@ root account.
 |---|---|---|---|
 """
 _TAIL = """
-An entry of `[[admin.tokens]]`:
+An entry of `[[{}]]`:
 
 | key | default | bounds | meaning |
 |---|---|---|---|
 """
+_ENTRIES: Final[Mapping[str, type[BaseModel]]] = {"admin.tokens": Token, "notifications.targets": WebhookTarget}
 
 
 def render() -> str:
     """The whole reference as Markdown."""
     settings = [_row(f"ISOTHERM_{name.upper()}", field) for name, field in setting_names()]
-    token = [_row(name, field) for name, field in Token.model_fields.items()]
-    return _HEAD + "\n".join(settings) + "\n" + _TAIL + "\n".join(token) + "\n"
+    tables = [
+        _TAIL.format(place) + "\n".join(_row(name, field) for name, field in entry.model_fields.items()) + "\n"
+        for place, entry in _ENTRIES.items()
+    ]
+    return _HEAD + "\n".join(settings) + "\n" + "".join(tables)
 
 
 def _row(name: str, field: FieldInfo) -> str:

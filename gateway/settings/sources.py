@@ -69,6 +69,9 @@ def dump_settings(settings: Settings) -> str:
     data = settings.model_dump(mode="json")
     data["root_secret_key"] = settings.root_secret_key.get_secret_value()
     data["admin_token"] = settings.admin_token.get_secret_value()
+    for dumped, target in zip(data["notifications"]["targets"], settings.notifications.targets, strict=True):
+        dumped["secret"] = target.secret.get_secret_value()
+    data["encryption"]["transit_token"] = settings.encryption.transit_token.get_secret_value()
     return json.dumps(data)
 
 

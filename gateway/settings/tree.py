@@ -11,8 +11,14 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode
+
+from gateway.settings.encryption import Encryption
+from gateway.settings.moves import Moves
+from gateway.settings.notifications import Notifications
+from gateway.settings.section import Seconds, Section, split_words
+from gateway.settings.server_log import ServerLogs
 
 MEBIBYTE: Final = 1 << 20
 STRIPE_BYTES_LARGEST: Final = 8 * MEBIBYTE
@@ -22,19 +28,6 @@ _BUCKET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,32}")
 _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-
-Seconds = Annotated[float, Field(gt=0, le=30 * 86400)]
-
-
-class Section(BaseModel):
-    """Base of every section: frozen, no unknown key."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-
-def split_words(value: object) -> object:
-    """Comma-separated text as a list; anything else unchanged."""
-    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
 class Server(Section):
@@ -123,6 +116,12 @@ class Limits(Section):
     send_silence_seconds: float = Field(
         default=120.0, gt=0, le=3600, description="A client that reads no byte of an answer for so long is cut."
     )
+    vigil_seconds: float = Field(
+        default=0.0001,
+        ge=0,
+        le=0.01,
+        description="A worker that serves one client stays awake so long after each request of it; 0 lets it sleep.",
+    )
     stripe_bytes_max: int = Field(
         default=160 * MEBIBYTE,
         ge=16 * MEBIBYTE,
@@ -150,9 +149,20 @@ class S3(Section):
     new_bucket_defaults: Literal["aws", "open"] = Field(
         default="aws", description="What a new bucket starts with: today's AWS defaults, or ACLs open for old tools."
     )
+    recreation: Literal["region", "accepted", "refused"] = Field(
+        default="region",
+        description="CreateBucket of an own bucket as it is: accepted in us-east-1 only (AWS), accepted, or refused.",
+    )
     presigned_checksum: Literal["strict", "lenient"] = Field(
         default="strict",
         description="A checksum of nothing that an SDK put into a presigned URL: verified, or ignored for a body.",
+    )
+    default_encryption: Literal["", "AES256"] = Field(
+        default="", description="How contents are encrypted in buckets that configure nothing; empty leaves them clear."
+    )
+    sse_c_over_http: bool = Field(
+        default=False,
+        description="Take customer keys (SSE-C) over plain HTTP: only where a proxy before us speaks TLS.",
     )
 
 
@@ -221,6 +231,9 @@ class Upkeep(Section):
     reclaim_seconds: Seconds = Field(default=60.0, description="Rest between two passes of reclaim.")
     compaction_seconds: Seconds = Field(default=300.0, description="Rest between two passes of compaction.")
     repair_seconds: Seconds = Field(default=10.0, description="Rest between two looks at an empty repair queue.")
+    lifecycle_seconds: Seconds = Field(
+        default=60.0, description="Rest between two looks at what lifecycle rules want; shorter where days are."
+    )
     checkpoint_seconds: Seconds = Field(default=30.0, description="Rest between two checkpoints of the SQLite log.")
     snapshot_seconds: Seconds = Field(default=900.0, description="Rest between two snapshots of the metadata.")
 
@@ -274,6 +287,10 @@ class Settings(Section):
     auth: Auth = Auth()
     admin: Admin = Admin()
     upkeep: Upkeep = Upkeep()
+    moves: Moves = Moves()
+    encryption: Encryption = Encryption()
+    notifications: Notifications = Notifications()
+    server_log: ServerLogs = ServerLogs()
 
     @field_validator("buckets", mode="before")
     @classmethod

@@ -90,6 +90,37 @@ class Families:
         self.repair_queue = self._gauge(
             "isotherm_repair_queue", "Fragments known to be missing or bad.", (), "livemostrecent"
         )
+        self.event_outbox = self._gauge(
+            "isotherm_event_outbox", "Events of buckets that wait for delivery.", (), "livemostrecent"
+        )
+        self.events = self._counter(
+            "isotherm_events",
+            "Events taken by their target, tries that failed, events given up and events the outbox had no room for.",
+            ("result",),
+        )
+        self.server_log_lines = self._counter(
+            "isotherm_server_log_lines", "Lines of server access logs by what became of them.", ("result",)
+        )
+        self.moves = self._counter(
+            "isotherm_moves", "Moves of versions between tiers that ended.", ("from", "to", "reason", "result")
+        )
+        self.move_bytes = self._counter(
+            "isotherm_move_bytes", "Bytes of moved versions, as written in their new tier.", ("from", "to", "reason")
+        )
+        self.lifecycle_actions = self._counter(
+            "isotherm_lifecycle_actions",
+            "Entries of lifecycle rules that were due, by what became of them.",
+            ("action", "result"),
+        )
+        self.lifecycle_lag = self._gauge(
+            "isotherm_lifecycle_cursor_lag_seconds", "How long the oldest expiration has been due.", (), "livemax"
+        )
+        self.lifecycle_backlog = self._gauge(
+            "isotherm_lifecycle_backlog",
+            "Moves that are due and wait for their mover, and buckets whose changed rules are being followed.",
+            ("kind",),
+            "livemax",
+        )
         self.redundancy_blobs = self._gauge(
             "isotherm_redundancy_blobs",
             "Blobs of the repair queue by how many more fragments they may lose; lost when too few are left.",

@@ -5,8 +5,10 @@ written by threads with single, atomic list operations.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
+
+from prometheus_client import Counter
 
 from gateway.telemetry.families import LATENCY_BOUNDS, Families, Tally
 
@@ -150,6 +152,60 @@ class CommitMeter:
             if value > self._seen[name]:
                 target.inc(value - self._seen[name])
                 self._seen[name] = value
+
+
+class EventMeter:
+    """Follows counts that something keeps; `read` gives them by the label of `counter` they are counted under."""
+
+    def __init__(self, counter: Counter, read: Callable[[], Mapping[str, int]]) -> None:
+        self._counter = counter
+        self._read = read
+        self._seen = dict.fromkeys(read(), 0)
+        for result in self._seen:  # an increase over nothing would alert nobody
+            self._counter.labels(result)
+
+    def flush(self) -> None:
+        """Hand on what the counts gained since the last call."""
+        for result, count in self._read().items():
+            gained = count - self._seen[result]
+            if gained:
+                self._counter.labels(result).inc(gained)
+            self._seen[result] = count
+
+
+class LifecycleCounted(Protocol):
+    """What a lifecycle engine counts. `tiers.lifecycle.engine.LifecycleCounts` satisfies it."""
+
+    @property
+    def fired(self) -> Mapping[tuple[str, str], int]:
+        """Entries by action and result."""
+
+    lag_seconds: float
+    outdated: int
+    moves_waiting: int
+
+
+class LifecycleMeter:
+    """Follows the counts of a lifecycle engine."""
+
+    def __init__(self, families: Families, counts: LifecycleCounted) -> None:
+        self._families, self._counts = families, counts
+        self._seen: dict[tuple[str, str], int] = {}
+        for action in ("expire", "remove", "abort"):
+            families.lifecycle_actions.labels(action, "done")
+        families.lifecycle_actions.labels("none", "failed")  # an increase over nothing would alert nobody
+
+    def flush(self) -> None:
+        """Hand on what the counts gained since the last call."""
+        families, counts = self._families, self._counts
+        for (action, result), count in counts.fired.items():
+            gained = count - self._seen.get((action, result), 0)
+            if gained:
+                families.lifecycle_actions.labels(str(action), result).inc(gained)
+            self._seen[action, result] = count
+        families.lifecycle_lag.set(counts.lag_seconds)
+        families.lifecycle_backlog.labels("move").set(counts.moves_waiting)
+        families.lifecycle_backlog.labels("bucket").set(counts.outdated)
 
 
 class LagMeter:

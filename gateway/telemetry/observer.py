@@ -1,7 +1,7 @@
 """What the HTTP layer tells about requests, turned into counts and access log records."""
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from gateway.telemetry.access_log import AccessLog, AccessRecord
 from gateway.telemetry.meters import RequestMeter
@@ -21,6 +21,8 @@ class Asked(Protocol):
 
     @property
     def fields(self) -> Mapping[bytes, bytes]: ...
+    @property
+    def followers(self) -> Sequence[Callable[[Any, Any], None]]: ...
 
 
 class Answered(Protocol):
@@ -62,6 +64,8 @@ class RequestObserver:
         tally = self._meter.observe(call.operation, answer.status, transfer.total_seconds, transfer.ttfb_seconds)
         tally.received += transfer.bytes_in
         tally.sent += transfer.bytes_out
+        for follow in call.followers:
+            follow(answer, transfer)
         if self._log is not None:
             self._log.append(
                 AccessRecord(

@@ -34,7 +34,7 @@ def offences(root: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("folder", [*PACKAGES, "tests", "benchmarks"])
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests", "benchmarks", "compatibility"])
 def test_files_and_functions_fit_a_screen(folder: str) -> None:
     assert offences(ROOT / folder) == []
 
@@ -99,7 +99,7 @@ def test_no_task_is_left_without_an_issue() -> None:
     here = Path(__file__)
     found = [
         f"{path}:{number}"
-        for path in sources(*PACKAGES, "tests", "benchmarks")
+        for path in sources(*PACKAGES, "tests", "benchmarks", "compatibility")
         if path != here
         for number, line in enumerate(facts_of(path).text.splitlines(), 1)
         if words.search(line)
@@ -154,7 +154,9 @@ def test_no_test_is_skipped_without_a_reason() -> None:
 
 def test_architecture_names_only_what_exists_and_every_package() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    paths = set(re.findall(r"`((?:gateway|tiers|metadata|tests|deploy|benchmarks|decisions)/[\w./-]*)`", text))
+    paths = set(
+        re.findall(r"`((?:gateway|tiers|metadata|tests|deploy|benchmarks|compatibility|decisions)/[\w./-]*)`", text)
+    )
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
     packages = {path.parent.relative_to(ROOT).as_posix() for path in sources(*PACKAGES) if path.name == "__init__.py"}
     assert [package for package in sorted(packages) if f"`{package}/" not in text and package not in text] == []

@@ -22,17 +22,19 @@ Row = TypeVar("Row", Version, Upload)
 ALPHABET = ("a", "b", "/", "\0", "é", "\U0001f600", "\U0010ffff")
 texts = st.text(st.sampled_from(ALPHABET), max_size=5)
 keys = texts.filter(bool)
+BYTES = ("parts", "tags", "acl", "lock", "encryption", "extents")
 
 
 def version(key: str, sequence: int, *, is_marker: bool = False, noncurrent_ms: int = 0) -> Version:
-    fixed: dict[str, Any] = dict.fromkeys(Version._fields, "") | dict.fromkeys(("parts", "tags", "extents"), b"")
+    fixed: dict[str, Any] = dict.fromkeys(Version._fields, "") | dict.fromkeys(BYTES, b"")
     fixed |= {"bucket_id": 7, "size": 0, "modified_ms": 1, "attributes": b""}
     fixed |= {"key": key.encode(), "sequence": sequence, "version_id": f"v{sequence}"}
     return Version(**fixed | {"is_delete_marker": int(is_marker), "noncurrent_ms": noncurrent_ms})
 
 
 def upload(key: str, number: int) -> Upload:
-    return Upload(f"u{number}", 7, key.encode(), "o", number // 2, 0, "STANDARD", "hot", b"", b"", "", "", b"", 0)
+    row = (f"u{number}", 7, key.encode(), "o", number // 2, 0, "STANDARD", "hot")
+    return Upload(*row, b"", b"", b"", b"", b"", "", "", b"", 0)
 
 
 class CountingReader:
@@ -54,6 +56,12 @@ class CountingReader:
     async def page_uploads(self, *arguments: Any) -> list[Upload]:
         return self._counted(await self._inner.page_uploads(*arguments))
 
+    async def leap(self, *arguments: Any) -> list[bytes]:
+        keys: list[bytes] = await self._inner.leap(*arguments)
+        self.rows_read += len(keys)
+        self.pages_read += 1
+        return keys
+
     def _counted(self, page: list[Row]) -> list[Row]:
         self.rows_read += len(page)
         self.pages_read += 1
@@ -72,7 +80,8 @@ class Store:
         self._buckets = 0
         nothing: Any = None
         reader: Any = self.reader
-        self.listing = Listing(Context(reader, nothing, nothing, nothing, nothing, nothing, nothing, S3_LIMITS))
+        context = Context(reader, nothing, nothing, nothing, nothing, nothing, nothing, S3_LIMITS, nothing)
+        self.listing = Listing(context)
 
     def fill(self, rows: Sequence[Version | Upload]) -> str:
         """A new bucket with these rows; its name."""
@@ -80,7 +89,7 @@ class Store:
         name = f"bucket-{self._buckets}"
         with self._writer.transaction() as transaction:
             transaction.begin_step()
-            transaction.put(BUCKET, Bucket(name, self._buckets, "owner", 1, 1, "us-east-1", 0, 0, 0))
+            transaction.put(BUCKET, Bucket(name, self._buckets, "owner", 1, 1, "us-east-1", 0, 0, 0, 1))
             for row in rows:
                 if isinstance(row, Upload):
                     transaction.put(UPLOAD, row._replace(bucket_id=self._buckets, upload_id=f"{name}-{row.upload_id}"))

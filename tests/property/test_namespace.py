@@ -27,6 +27,7 @@ from tiers.namespace.context import Limits
 from tiers.namespace.types import (
     UNCONDITIONAL,
     CompletedPart,
+    DeleteConditions,
     DeleteTarget,
     Description,
     ListQuery,
@@ -140,7 +141,7 @@ class History:
 
     async def delete_many(self) -> None:
         keys = self.rng.sample(KEYS, 2)
-        targets = [DeleteTarget(keys[0]), DeleteTarget(keys[1], conditions=WriteConditions(if_match=("no",)))]
+        targets = [DeleteTarget(keys[0]), DeleteTarget(keys[1], conditions=DeleteConditions(if_match=("no",)))]
         first, second = await self.world.namespace.objects.delete_many("bucket", targets)
         assert isinstance(second, ConditionFailed if self.model.current(keys[1]) else KeyNotFound)
         assert not isinstance(first, Exception)

@@ -65,7 +65,7 @@ REFUSED: list[Row] = [
     ("wrong CRC32", replace(PLAIN, headers={"x-amz-checksum-crc32": crc32(b"other")}), 400, "BadDigest"),
     ("CRC32 of wrong length", replace(PLAIN, headers={"x-amz-checksum-crc32": "AAAA"}), 400, "BadDigest"),
     ("two checksums", replace(PLAIN, headers={"x-amz-checksum-crc32": crc32(B), "x-amz-checksum-sha1": "A" * 27 + "="}), 400, "InvalidRequest"),
-    ("unserved checksum", replace(PLAIN, headers={"x-amz-checksum-sha512": "A" * 86 + "=="}), 501, "NotImplemented"),
+    ("unserved checksum", replace(PLAIN, headers={"x-amz-checksum-blake3": "A" * 86 + "=="}), 501, "NotImplemented"),
     # names and numbers
     ("key of 1025 bytes", replace(PLAIN, path="/bad/" + "k" * 1025), 400, "KeyTooLongError"),
     ("key of 1026 bytes in 513 characters", replace(PLAIN, path="/bad/" + "%C3%A9" * 513), 400, "KeyTooLongError"),
@@ -101,7 +101,7 @@ REFUSED: list[Row] = [
      400, "MalformedXML"),
     ("stray marker", Request("DELETE", "/bad", "versions="), 405, "MethodNotAllowed"),
     ("unserved operation", Request("PUT", "/bad", "replication=", body=b"<a/>", headers={"content-md5": md5(b"<a/>")}), 501, "NotImplemented"),
-    ("unserved header", replace(PLAIN, headers={"x-amz-write-offset-bytes": "0"}), 501, "NotImplemented"),
+    ("unserved header", replace(PLAIN, headers={"x-amz-mfa": "0"}), 501, "NotImplemented"),
 ]
 # fmt: on
 

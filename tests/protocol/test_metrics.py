@@ -161,7 +161,7 @@ def test_every_shipped_expression_names_what_exists(store: LiveStore, prometheus
         assert used or "up{" in filled, expression
         assert used <= names, expression
     rules = prometheus.get("/api/v1/rules")["groups"]
-    assert sum(len(group["rules"]) for group in rules) == 12
+    assert sum(len(group["rules"]) for group in rules) == 16
     assert all(rule["health"] in {"ok", "unknown"} for group in rules for rule in group["rules"])
 
 
@@ -188,9 +188,12 @@ def test_labels_come_from_closed_sets(store: LiveStore) -> None:
         "purpose",
         "state",
         "worker",
+        "result",
         "role",
         "pid",
         "margin",
+        "action",
+        "kind",
     }
 
 

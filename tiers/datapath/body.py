@@ -5,7 +5,7 @@ from typing import Protocol
 
 MD5 = "MD5"
 CRC64NVME = "CRC64NVME"
-"""Digest names: MD5, SHA1, SHA256, CRC32, CRC32C, CRC64NVME. Values are raw bytes, checksums big-endian."""
+"""Two digest names; the others are those of `tiers.datapath.digests`. Values are raw bytes, checksums big-endian."""
 
 
 class Body(Protocol):

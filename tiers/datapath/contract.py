@@ -66,3 +66,9 @@ class Reader(Protocol):
         Errors: ContentUnreadable. For one extent of a pack already open this costs one positioned read and does not
         suspend when the bytes are cached. Blob rows are cached by the implementation and re-read on a miss.
         """
+
+    def read_now(self, extent: Extent, start: int, stop: int) -> bytes | None:
+        """Verified bytes [start, stop) of an extent of a pack that is open and cached; None where `open` must be asked.
+
+        The short way of small contents: no stream, no buffer to be closed.
+        """

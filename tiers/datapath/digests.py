@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, cast
 
+import xxhash
 from awscrt import checksums
 
 from tiers.datapath.body import CRC64NVME, MD5
@@ -16,6 +17,10 @@ from tiers.datapath.md5 import Md5Lanes
 
 SHA1: Final = "SHA1"
 SHA256: Final = "SHA256"
+SHA512: Final = "SHA512"
+XXHASH64: Final = "XXHASH64"
+XXHASH3: Final = "XXHASH3"
+XXHASH128: Final = "XXHASH128"
 CRC32: Final = "CRC32"
 CRC32C: Final = "CRC32C"
 
@@ -59,6 +64,10 @@ _DIGESTS: Final[Mapping[str, Callable[[], Digest]]] = {
     MD5: lambda: hashlib.md5(usedforsecurity=False),
     SHA1: lambda: hashlib.sha1(usedforsecurity=False),
     SHA256: hashlib.sha256,
+    SHA512: hashlib.sha512,
+    XXHASH64: xxhash.xxh64,
+    XXHASH3: xxhash.xxh3_64,
+    XXHASH128: xxhash.xxh3_128,
     CRC32: lambda: _Checksum(zlib.crc32, 4),
     CRC32C: lambda: _Checksum(_crc32c, 4),
     CRC64NVME: lambda: _Checksum(crc64nvme, 8),

@@ -72,6 +72,20 @@ class PackReader:
 
         None when the file is not open, the page cache lacks the bytes, or they are not good: `read` tells which.
         """
+        buffer = self._land(blob, extent)
+        return None if buffer is None else _Now(self._tools.buffers, buffer, buffer.view[: extent.length])
+
+    def copy_now(self, blob: Blob, extent: Extent, start: int, stop: int) -> bytes | None:
+        """Bytes [start, stop) of the verified extent, where `read_now` would have it."""
+        buffer = self._land(blob, extent)
+        if buffer is None:
+            return None
+        copied = bytes(buffer.view[start:stop])
+        self._tools.buffers.give_back(buffer)
+        return copied
+
+    def _land(self, blob: Blob, extent: Extent) -> Stripe | None:
+        """The verified extent in a buffer that the caller gives back; None as `read_now` says."""
         handle = self._tools.files.find(_key(blob, 0, blob.placement.partition(" ")[0]))
         if handle is None:
             return None
@@ -82,7 +96,7 @@ class PackReader:
         except (BlockingIOError, StorageError):
             count = -1
         if count == extent.length and crc64nvme(view) == extent.checksum:
-            return _Now(self._tools.buffers, buffer, view)
+            return buffer
         self._tools.buffers.give_back(buffer)
         return None
 

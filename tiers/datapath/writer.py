@@ -81,17 +81,31 @@ class BlobWriter:
         self._fleet, self._stripes, self._executor = fleet, stripes, executor
         self._clock, self._new_id, self._rng, self._lanes = clock, new_id, rng, lanes
 
+    def plan(self, tier: str) -> Blob:
+        """The row of a blob to come: its id, and the devices it will lie on, some of them perhaps empty.
+
+        Errors: PlacementShort.
+        """
+        layout = layout_of(self.catalogue.layout(tier))
+        return Blob(
+            BlobId(self._new_id()), tier, BlobKind.STRIPED, str(layout), 0, 0, BlobState.SEALED,
+            " ".join(self._place(tier, layout)), FIRST_GENERATION, int(self._clock() * 1000), 0, 0, 0,
+        )  # fmt: skip
+
     async def stage(self, body: Body, tier: str) -> "StagedFragments":
         """Write `body` to k+m devices of `tier`; see the contract."""
-        layout = layout_of(self.catalogue.layout(tier))
-        blob_id = BlobId(self._new_id())
+        return await self.stage_planned(body, self.plan(tier))
+
+    async def stage_planned(self, body: Body, planned: Blob) -> "StagedFragments":
+        """Write `body` as the blob that `plan` made: its devices and no others. Errors: as of `stage`."""
+        layout = layout_of(planned.layout)
         fragments = FragmentSet(
             self._fleet,
             self._executor,
             layout,
-            blob_id,
-            generation=FIRST_GENERATION,
-            device_ids=self._place(tier, layout),
+            planned.blob_id,
+            generation=planned.generation,
+            device_ids=planned.placement.split(" "),
         )
         digests = DigestSet(body.digests, self._lanes)
         upload = _Upload(body, self._stripes, HashChain(digests, self._executor), fragments)
@@ -105,10 +119,7 @@ class BlobWriter:
             await settled(upload.abandon())
             digests.close()
             raise
-        blob = Blob(
-            blob_id, tier, BlobKind.STRIPED, str(layout), size, 0, BlobState.SEALED, fragments.placement(),
-            FIRST_GENERATION, int(self._clock() * 1000), 0, 0, 0,
-        )  # fmt: skip
+        blob = planned._replace(size=size, placement=fragments.placement(), created_ms=int(self._clock() * 1000))
         return StagedFragments(blob, results, fragments)
 
     def _place(self, tier: str, layout: Layout) -> list[str]:

@@ -28,6 +28,7 @@ class Refusal(StrEnum):
 
     NOT_FOUND = "not found"
     NAME_TAKEN = "name taken"
+    EMAIL_TAKEN = "e-mail address taken"
     ID_TAKEN = "id taken"
     CHANGED = "changed meanwhile"
     IS_ROOT = "is the root account"
@@ -82,20 +83,21 @@ class EnsureRoot(AccountChange):
 
 @dataclass(frozen=True)
 class CreatePrincipal(AccountChange):
-    """Add a user. Cost: one pass over the principals, as names are unique and not the key."""
+    """Add a user. Cost: one pass over the principals, as names and e-mail addresses are unique and not the key."""
 
     principal_id: str
     name: str
+    email: str = ""
 
     def _keys(self) -> Iterable[Key]:
         yield PRINCIPAL, (self.principal_id,)
 
     def apply(self, transaction: Transaction, slot: Slot) -> Principal:
-        """The new row. Errors: AccountRefused NAME_TAKEN, ID_TAKEN."""
-        _refuse_taken(transaction, self.name, but=self.principal_id)
+        """The new row. Errors: AccountRefused NAME_TAKEN, EMAIL_TAKEN, ID_TAKEN."""
+        _refuse_taken(transaction, self.name, self.email, but=self.principal_id)
         if transaction.get(PRINCIPAL, (self.principal_id,)) is not None:
             raise AccountRefused(Refusal.ID_TAKEN)
-        row = Principal(self.principal_id, self.name, is_root=0, state=1, created_ms=slot.now_ms)
+        row = Principal(self.principal_id, self.name, is_root=0, state=1, created_ms=slot.now_ms, email=self.email)
         transaction.put(PRINCIPAL, row)
         self._raise(transaction)
         return row
@@ -103,28 +105,30 @@ class CreatePrincipal(AccountChange):
 
 @dataclass(frozen=True)
 class EditPrincipal(AccountChange):
-    """Rename, enable or disable a user; None leaves a property as it is.
+    """Rename, enable or disable a user, or give it another e-mail address; None leaves a property as it is.
 
-    `seen` is the row the caller saw; when given, any other row is refused.
+    `seen` is the row the caller saw; when given, any other row is refused. An empty `email` removes the address.
     """
 
     principal_id: str
     name: str | None = None
     is_enabled: bool | None = None
     seen: Principal | None = None
+    email: str | None = None
 
     def _keys(self) -> Iterable[Key]:
         yield PRINCIPAL, (self.principal_id,)
 
     def apply(self, transaction: Transaction, slot: Slot) -> Principal:
-        """The row as it is now. Errors: AccountRefused NOT_FOUND, CHANGED, IS_ROOT, NAME_TAKEN."""
+        """The row as it is now. Errors: AccountRefused NOT_FOUND, CHANGED, IS_ROOT, NAME_TAKEN, EMAIL_TAKEN."""
         del slot
-        if self.name is not None:
-            _refuse_taken(transaction, self.name, but=self.principal_id)
+        if self.name is not None or self.email:
+            _refuse_taken(transaction, self.name, self.email, but=self.principal_id)
         row = _editable(transaction, self.principal_id, self.seen)
         changed = row._replace(
             name=row.name if self.name is None else self.name,
             state=row.state if self.is_enabled is None else int(self.is_enabled),
+            email=row.email if self.email is None else self.email,
         )
         if changed != row:
             transaction.put(PRINCIPAL, changed)
@@ -219,9 +223,14 @@ def _editable(transaction: Transaction, principal_id: str, seen: Principal | Non
     return row
 
 
-def _refuse_taken(transaction: Transaction, name: str, *, but: str) -> None:
-    if any(row.name == name and row.principal_id != but for row in _scan(transaction, PRINCIPAL)):
-        raise AccountRefused(Refusal.NAME_TAKEN)
+def _refuse_taken(transaction: Transaction, name: str | None, email: str | None, *, but: str) -> None:
+    for row in _scan(transaction, PRINCIPAL):
+        if row.principal_id == but:
+            continue
+        if row.name == name:
+            raise AccountRefused(Refusal.NAME_TAKEN)
+        if email and row.email.casefold() == email.casefold():
+            raise AccountRefused(Refusal.EMAIL_TAKEN)
 
 
 def _scan(transaction: Transaction, table: Table[Any]) -> Iterator[Any]:

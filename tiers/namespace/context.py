@@ -1,6 +1,6 @@
 """What every service of the namespace is built from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -9,6 +9,8 @@ from metadata.types import Bucket
 from tiers.catalogue import Catalogue
 from tiers.commit.contract import Committer
 from tiers.datapath.contract import Reader, Writer
+from tiers.namespace.bucket_rules import RulesOfBuckets
+from tiers.namespace.revised import Revised
 
 
 class Limits(NamedTuple):
@@ -32,8 +34,9 @@ RECENT_BUCKETS_MAX = 4096
 class Context:
     """The collaborators of one process's namespace; no state of a request. Only `catalogue` is ever replaced.
 
-    `recent_buckets` remembers the rows of buckets by name: as a hint for prefetching, and for authorising a write ahead
-    of its commit. It is never believed: every mutation reads the bucket's row in its own transaction.
+    `recent_buckets` remembers the rows of buckets by name, as a hint for prefetching. It is never believed: every
+    mutation reads the bucket's row in its own transaction. `documents` keeps the documents of buckets by revision;
+    `rules`, for the commit thread alone, what mutations make of some of them.
     """
 
     reader: MetadataReader
@@ -44,7 +47,9 @@ class Context:
     clock: Callable[[], float]
     new_id: Callable[[], bytes]
     limits: Limits
+    rules: RulesOfBuckets
     recent_buckets: dict[str, Bucket] = field(default_factory=dict)
+    documents: Revised[Mapping[str, bytes]] = field(default_factory=Revised)
 
     def remember_bucket(self, bucket: Bucket) -> None:
         """Keep a row just read; the memory is emptied when it is full."""

@@ -8,13 +8,15 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from metadata.types import Blob, Extent
 from tiers.commit.contract import Committer, Mutation
 from tiers.datapath.body import MD5, Body
 from tiers.datapath.contract import ContentStream, ReadPlan
 from tiers.datapath.digests import DigestSet
+from tiers.datapath.encryption import ContentKey, Run, cut_range
+from tiers.datapath.encryption_streams import OpenedStream, SealedBody, seal_whole
 from tiers.errors import MetadataUnavailable, QuorumNotReached, StoreBusy
 from tiers.namespace.context import Context
 from tiers.namespace.mutations import AbandonBlob
@@ -40,8 +42,22 @@ class ContentTaker(Mutation[T_co], Protocol[T_co]):
     etag: str
     size: int
     checksum: str
+    encryption: bytes
     blob: Blob | None
     extents: Sequence[Extent]
+
+
+class Sealing(NamedTuple):
+    """That a content is to be sealed: under which key, and as which run of it (0: it is the whole content)."""
+
+    key: ContentKey
+    number: int = 0
+
+    def record(self, size: int, salt: bytes) -> bytes:
+        """What the row keeps: the whole envelope, or the salt of a part, whose upload has the envelope."""
+        if self.number:
+            return salt
+        return self.key.envelope._replace(runs=(Run(0, size, salt),)).pack()
 
 
 class DigestedBody:
@@ -123,28 +139,37 @@ async def submit_content(
     *,
     algorithm: str,
     check: Callable[[], Awaitable[None]],
+    sealing: Sealing | None = None,
 ) -> T:
     """Read `body`, keep it, and commit `mutation` with it; the base64 of `algorithm` is added to `mutation.checksum`.
 
+    With `sealing` only ciphertext is kept; size, ETag and checksum are the plaintext's all the same.
     `check` runs before anything is staged, for large contents only, to refuse early what the commit would refuse late.
     Atomicity: when this raises anything but QuorumNotReached or MetadataUnavailable, nothing was committed and reclaim
     knows what was published. Errors: those of the body, the writer, the check and the mutation.
     """
     content = await _read_small(body)
     if isinstance(content, bytes):
-        _take_small(mutation, content, body, algorithm)
+        _take_small(mutation, content, body, algorithm, sealing)
+        if sealing is not None:
+            _seal_small(context, mutation, sealing)
         return await context.committer.submit(mutation)
     await check()
+    digests = content.digests | {MD5, algorithm}
+    salt = context.new_id()
+    sealed = None if sealing is None else SealedBody(content, sealing.key, sealing.number, salt, digests)
     async with AsyncExitStack() as undo:
-        digests = content.digests | {MD5, algorithm}
-        staged = await context.writer.stage(DigestedBody(content, digests), mutation.tier)
+        staged = await context.writer.stage(sealed or DigestedBody(content, digests), mutation.tier)
         undo.push_async_callback(staged.discard)
         await staged.publish()
         undo.pop_all()  # a commit that raises may have happened: from here on only reclaim may judge
-    mutation.size = staged.size
-    mutation.etag = staged.digests[MD5].hex()
-    mutation.checksum += b64encode(staged.digests[algorithm]).decode()
+    results = staged.digests if sealed is None else sealed.results
+    mutation.size = staged.size if sealed is None else sealed.size
+    mutation.etag = results[MD5].hex()
+    mutation.checksum += b64encode(results[algorithm]).decode()
     mutation.blob, mutation.extents = staged.blob, staged.extents
+    if sealing is not None:
+        mutation.encryption = sealing.record(mutation.size, salt)
     try:
         return await _commit_published(context.committer, mutation, staged.blob)
     except StoreBusy:
@@ -164,8 +189,11 @@ async def _read_small(body: Body) -> bytes | Body:
     return PrefixedBody(prefix, body)
 
 
-def _take_small(mutation: ContentTaker[Any], content: bytes, body: Body, algorithm: str) -> None:
-    mutation.needs_md5 = MD5 not in body.digests and len(content) > MD5_INLINE_BYTES_MAX
+def _take_small(
+    mutation: ContentTaker[Any], content: bytes, body: Body, algorithm: str, sealing: Sealing | None
+) -> None:
+    # The commit thread sees ciphertext only, so it cannot be asked for the MD5 of a sealed content.
+    mutation.needs_md5 = MD5 not in body.digests and len(content) > MD5_INLINE_BYTES_MAX and sealing is None
     digests = DigestSet(body.digests | ({algorithm} if mutation.needs_md5 else {algorithm, MD5}))
     digests.update(memoryview(content))
     results = digests.results()
@@ -175,6 +203,13 @@ def _take_small(mutation: ContentTaker[Any], content: bytes, body: Body, algorit
     mutation.body = content or None
     if not mutation.needs_md5:
         mutation.etag = results[MD5].hex()
+
+
+def _seal_small(context: Context, mutation: ContentTaker[Any], sealing: Sealing) -> None:
+    salt = context.new_id()
+    if mutation.body is not None:
+        mutation.body = seal_whole(sealing.key, sealing.number, salt, mutation.body)
+    mutation.encryption = sealing.record(mutation.size, salt)
 
 
 async def _commit_published(committer: Committer, mutation: Mutation[T], blob: Blob) -> T:
@@ -214,17 +249,34 @@ class EmptyStream:
         """Nothing to close."""
 
 
-async def open_content(context: Context, extents: Sequence[Extent], wanted: range) -> ContentStream:
-    """Verified bytes of a range of the content described by `extents`; the caller closes. Errors: ContentUnreadable."""
+async def open_content(
+    context: Context, extents: Sequence[Extent], wanted: range, key: ContentKey | None = None
+) -> ContentStream:
+    """Verified plaintext of a range of the content described by `extents`; the caller closes.
+
+    `key` is that of a sealed content, None for one in the clear. Errors: ContentUnreadable.
+    """
     if not wanted:
         return EmptyStream()
-    return await context.contents.open(ReadPlan(extents, wanted.start, wanted.stop))
+    if key is None:
+        return await context.contents.open(ReadPlan(extents, wanted.start, wanted.stop))
+    cut = cut_range(key.envelope, wanted.start, wanted.stop)
+    stream = OpenedStream(await context.contents.open(ReadPlan(extents, cut.start, cut.stop)), key, wanted)
+    try:
+        await stream.prime()
+    except BaseException:
+        stream.close()
+        raise
+    return stream
 
 
-async def digest_content(context: Context, extents: Sequence[Extent], names: frozenset[str]) -> Mapping[str, bytes]:
+async def digest_content(
+    context: Context, extents: Sequence[Extent], names: frozenset[str], key: ContentKey | None = None
+) -> Mapping[str, bytes]:
     """Digests of the whole content described by `extents`, reading it once. Errors: ContentUnreadable."""
     digests = DigestSet(names)
-    stream = await open_content(context, extents, range(sum(extent.length for extent in extents)))
+    size = sum(extent.length for extent in extents) if key is None else key.envelope.size
+    stream = await open_content(context, extents, range(size), key)
     runs = 0
     try:
         while (run := await stream.next()) is not None:

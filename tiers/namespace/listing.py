@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from metadata.contract import Reader
+from metadata.seeks import Leap, Listed
 from metadata.tables import OBJECT, UPLOAD
 from metadata.types import Bucket, Part, Upload, Version
 from tiers.errors import BucketNotFound
@@ -47,6 +48,9 @@ class Rows(Protocol[Row]):
 
     def after(self, row: Row) -> Position:
         """The position just behind a row."""
+
+    async def leap(self, leap: Leap) -> list[bytes]:
+        """See `metadata.contract.Reader.leap`."""
 
 
 class Listing:
@@ -111,7 +115,7 @@ class Listing:
         key = query.after.encode()
         version = await self._reader.get_row(OBJECT, (bucket.bucket_id, key))
         if version is None or version.version_id != query.after_version:
-            version = await self._reader.find_noncurrent(bucket.bucket_id, key, query.after_version)
+            version = await self._reader.find_version(bucket.bucket_id, key, query.after_version)
         return Position(key) if version is None else VersionRows.after(version)
 
 
@@ -124,6 +128,10 @@ class ObjectRows:
     async def fetch(self, position: Position, stop: bytes | None, limit: int) -> list[Version]:
         """See `Rows`."""
         return await self._reader.page_objects(self._bucket_id, position.start, stop, limit)
+
+    async def leap(self, leap: Leap) -> list[bytes]:
+        """See `Rows`."""
+        return await self._reader.leap(Listed.OBJECTS, self._bucket_id, leap)
 
     @staticmethod
     def after(row: Version) -> Position:
@@ -141,6 +149,10 @@ class VersionRows:
         """See `Rows`."""
         return await self._reader.page_versions(self._bucket_id, position.start, position.inner, stop, limit)
 
+    async def leap(self, leap: Leap) -> list[bytes]:
+        """See `Rows`."""
+        return await self._reader.leap(Listed.VERSIONS, self._bucket_id, leap)
+
     @staticmethod
     def after(row: Version) -> Position:
         """See `Rows`."""
@@ -156,6 +168,10 @@ class UploadRows:
     async def fetch(self, position: Position, stop: bytes | None, limit: int) -> list[Upload]:
         """See `Rows`."""
         return await self._reader.page_uploads(self._bucket_id, position.start, position.inner, stop, limit)
+
+    async def leap(self, leap: Leap) -> list[bytes]:
+        """See `Rows`."""
+        return await self._reader.leap(Listed.UPLOADS, self._bucket_id, leap)
 
     @staticmethod
     def after(row: Upload) -> Position:
@@ -197,17 +213,22 @@ class Walk(Generic[Row]):
         """Entries and common prefixes so far."""
         return len(self.entries) + len(self.prefixes)
 
-    def take(self, row: Row, prefix: bytes | None) -> bool:
-        """Add a row, or the prefix it is rolled up into; False when the page is full, which makes it truncated."""
+    def take(self, row: Row) -> bool:
+        """Add a row; False when the page is full, which makes it truncated."""
         if self.count == self.limit:
             self.is_truncated = True
             return False
-        if prefix is None:
-            self.entries.append(row)
-            self.last_entry = row
-        else:
-            self.prefixes.append(prefix)
-            self.last_entry = None
+        self.entries.append(row)
+        self.last_entry = row
+        return True
+
+    def take_prefix(self, prefix: bytes) -> bool:
+        """The same for a common prefix, which stands for all that it hides."""
+        if self.count == self.limit:
+            self.is_truncated = True
+            return False
+        self.prefixes.append(prefix)
+        self.last_entry = None
         return True
 
     def take_all(self, rows: list[Row]) -> bool:
@@ -245,7 +266,22 @@ async def _walk(rows: Rows[Row], query: ListQuery, position: Position) -> Walk[R
             break
         # As many rows as the last ones were worth: a prefix that hides a million keys costs ROWS_MIN of them.
         rows_wanted = max(ROWS_MIN, 2 * (walk.count - count_before))
+        if walk.last_entry is None and at is not None:
+            at = await _leap(walk, rows, rolling, at.start, stop)
     return walk
+
+
+async def _leap(
+    walk: Walk[Row], rows: Rows[Row], rolling: "Rolling", start: bytes, stop: bytes | None
+) -> Position | None:
+    """Take common prefixes for as long as one follows the other; where to read on, None when nothing follows."""
+    for key in await rows.leap(rolling.leap(start, stop, walk.limit + 1 - walk.count)):
+        hidden = common_prefix(key, rolling.prefix, rolling.delimiter)
+        if hidden is None:
+            return Position(key)
+        if not walk.take_prefix(hidden):
+            return None
+    return None
 
 
 class Rolling(NamedTuple):
@@ -261,6 +297,12 @@ class Rolling(NamedTuple):
             if hidden is not None:
                 return self.behind(hidden)
         return Position(self.prefix) if position.start < self.prefix else position
+
+    def leap(self, start: bytes, stop: bytes | None, limit: int) -> Leap:
+        """Over at most `limit` common prefixes; a delimiter is text, so that something always sorts behind it."""
+        behind = successor(self.delimiter)
+        assert behind is not None
+        return Leap(start, stop, len(self.prefix) + 1, self.delimiter, behind, limit)
 
     def behind(self, hidden: bytes) -> Position | None:
         """The position behind all keys of a common prefix; None when no key can follow."""
@@ -278,7 +320,7 @@ def _take_page(walk: Walk[Row], rows: Rows[Row], page: list[Row], rolling: Rolli
         if hidden is not None and row.key.startswith(hidden):
             continue
         hidden = common_prefix(row.key, rolling.prefix, rolling.delimiter)
-        if not walk.take(row, hidden):
+        if not (walk.take(row) if hidden is None else walk.take_prefix(hidden)):
             return None
         at = rows.after(row) if hidden is None else rolling.behind(hidden)
     return at

@@ -3,18 +3,25 @@
 from base64 import b64encode
 from collections.abc import Sequence
 
-from metadata.tables import NONCURRENT, OBJECT, UPLOAD
-from metadata.types import BlobKind, Extent, Upload, UploadState, Version, unpack_extents
+from metadata.tables import NONCURRENT, OBJECT, PART, UPLOAD
+from metadata.types import BlobKind, Bucket, Extent, Upload, UploadState, Version, unpack_extents
 from tiers.datapath.body import MD5, Body
 from tiers.datapath.digests import crc64nvme
+from tiers.datapath.encryption import ContentKey
 from tiers.errors import BucketNotFound, KeyNotFound, PlacementMoved, UploadNotFound
 from tiers.namespace.checksums import FULL_OBJECT, parse_checksum
 from tiers.namespace.content import slice_extents
 from tiers.namespace.context import Context
-from tiers.namespace.intake import StoredBody, digest_content, open_content, submit_content
+from tiers.namespace.events import NOBODY, Origin
+from tiers.namespace.intake import Sealing, StoredBody, digest_content, open_content, submit_content
+from tiers.namespace.quotas import Held, refuse_early
 from tiers.namespace.types import (
+    IN_THE_CLEAR,
     UNCONDITIONAL,
+    UNDECLARED,
     CompletedPart,
+    CopyKeys,
+    DeclaredObject,
     Description,
     Found,
     PartOutcome,
@@ -54,27 +61,63 @@ class Multipart:
             raise UploadNotFound(upload_id)
         return upload
 
-    async def put_part(self, bucket_name: str, key: str, upload_id: str, part_number: int, body: Body) -> PartOutcome:
+    async def initiator_of(self, bucket: Bucket, key: str, upload_id: str) -> str:
+        """Who opened an upload, open or completed. Errors: UploadNotFound."""
+        upload = await self._context.reader.get_row(UPLOAD, (upload_id,))
+        if upload is None or (upload.bucket_id, upload.key) != (bucket.bucket_id, key.encode()):
+            raise UploadNotFound(upload_id)
+        return upload.initiator_id
+
+    async def put_part(
+        self,
+        bucket_name: str,
+        key: str,
+        upload_id: str,
+        part_number: int,
+        body: Body,
+        *,
+        content_key: ContentKey | None = None,
+    ) -> PartOutcome:
         """Store one part; of two with one number the one that commits last stays.
+
+        `content_key` is that of an encrypted upload.
 
         Errors: BucketNotFound, UploadNotFound, those of the body (nothing changed); QuorumNotReached,
         MetadataUnavailable (outcome unknown).
         """
         upload = await self.get(bucket_name, key, upload_id)
         mutation = PutPart(self._context, bucket_name, upload, part_number)
-        return await self._submit(mutation, body, upload)
+        return await self._submit(mutation, body, upload, content_key)
 
-    async def _submit(self, mutation: PutPart, body: Body, upload: Upload) -> PartOutcome:
+    async def _submit(
+        self, mutation: PutPart, body: Body, upload: Upload, content_key: ContentKey | None
+    ) -> PartOutcome:
         async def check() -> None:
-            """The upload was found a moment ago."""
+            """The upload was found a moment ago; its bucket may be full."""
+            bucket = await self._context.reader.find_bucket(mutation.bucket_name)
+            old = await self._context.reader.get_row(PART, (mutation.upload_id, mutation.part_number))
+            if bucket is not None:
+                grown = Held(0, (body.length or 0) - (0 if old is None else old.size))
+                await refuse_early(self._context.reader, bucket, grown)
 
+        assert bool(upload.encryption) == (content_key is not None)
         algorithm = upload.checksum_algorithm
-        return await submit_content(self._context, mutation, body, algorithm=algorithm, check=check)
+        sealing = None if content_key is None else Sealing(content_key, mutation.part_number)
+        return await submit_content(self._context, mutation, body, algorithm=algorithm, check=check, sealing=sealing)
 
     async def copy_part(  # noqa: PLR0917  # the handlers were written against this order
-        self, bucket_name: str, key: str, upload_id: str, part_number: int, source: Found, start: int, stop: int
+        self,
+        bucket_name: str,
+        key: str,
+        upload_id: str,
+        part_number: int,
+        source: Found,
+        start: int,
+        stop: int,
+        *,
+        keys: CopyKeys = IN_THE_CLEAR,
     ) -> PartOutcome:
-        """Store bytes [start, stop) of `source` as a part, sharing them where the tiers are the same.
+        """Store bytes [start, stop) of `source` as a part, sharing them where the tiers are the same and both clear.
 
         The bytes are read once for their MD5 and checksum, unless they are the whole of a plain source that has both.
         Errors: those of `put_part`; KeyNotFound when the source is gone, PlacementMoved when it was replaced;
@@ -83,8 +126,10 @@ class Multipart:
         upload = await self.get(bucket_name, key, upload_id)
         version = source.version
         assert 0 <= start <= stop <= version.size
-        if version.tier != upload.tier:
-            return await self._copy_bytes(bucket_name, upload, part_number, version, range(start, stop))
+        if version.tier != upload.tier or keys != IN_THE_CLEAR:
+            # An encrypted part is a run of its own upload's key: the source's ciphertext would not open there.
+            mutation = PutPart(self._context, bucket_name, upload, part_number)
+            return await self._copy_bytes(mutation, upload, version, range(start, stop), keys)
         for _ in range(COPY_ATTEMPTS - 1):
             try:
                 return await self._share(bucket_name, upload, part_number, version, range(start, stop))
@@ -93,12 +138,12 @@ class Multipart:
         return await self._share(bucket_name, upload, part_number, version, range(start, stop))
 
     async def _copy_bytes(
-        self, bucket_name: str, upload: Upload, part_number: int, source: Version, wanted: range
+        self, mutation: PutPart, upload: Upload, source: Version, wanted: range, keys: CopyKeys
     ) -> PartOutcome:
-        mutation = PutPart(self._context, bucket_name, upload, part_number)
-        stream = await open_content(self._context, unpack_extents(source.extents), wanted)
+        assert bool(source.encryption) == (keys.source is not None)
+        stream = await open_content(self._context, unpack_extents(source.extents), wanted, keys.source)
         try:
-            return await self._submit(mutation, StoredBody(stream, len(wanted)), upload)
+            return await self._submit(mutation, StoredBody(stream, len(wanted)), upload, keys.target)
         finally:
             stream.close()
 
@@ -166,17 +211,16 @@ class Multipart:
         upload_id: str,
         parts: list[CompletedPart],
         conditions: WriteConditions = UNCONDITIONAL,
-        checksum: str | None = None,
-        checksum_type: str = "",
+        declared: DeclaredObject = UNDECLARED,
+        origin: Origin = NOBODY,
     ) -> PutOutcome:
         """Make the version. The same list again gets the same answer for a while; unused parts are dropped.
 
-        `checksum` is the object's as declared, base64, without or with the `-N` of a composite.
-        Errors: BucketNotFound, UploadNotFound, InvalidPart, InvalidPartOrder, PartTooSmall, ChecksumMismatch,
-        KeyNotFound and ConditionFailed (the upload stays open); QuorumNotReached and MetadataUnavailable (outcome
-        unknown).
+        Errors: BucketNotFound, UploadNotFound, InvalidPart, InvalidPartOrder, PartTooSmall, SizeMismatch,
+        ChecksumMismatch, KeyNotFound and ConditionFailed (the upload stays open); QuorumNotReached and
+        MetadataUnavailable (outcome unknown).
         """
-        completion = Completion(tuple(parts), conditions, checksum, checksum_type)
+        completion = Completion(tuple(parts), conditions, declared, origin)
         mutation = CompleteUpload(self._context, bucket_name, key, upload_id, completion)
         return await self._context.committer.submit(mutation)
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from metadata.types import Bucket, Version
+from tiers.datapath.encryption import ContentKey
+from tiers.namespace.events import NOBODY, Origin
 
 SMALL_CONTENT_BYTES_MAX = 128 * 1024
 """Contents up to here go into a pack with their commit; larger ones become striped blobs."""
@@ -24,12 +26,30 @@ UNCONDITIONAL = WriteConditions()
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteConditions:
+    """Conditions on the version that a delete is about: the one named, else the current one. None means absent.
+
+    `if_match` is as in `WriteConditions`; `size` is in bytes; `modified_seconds` is compared by whole seconds.
+    """
+
+    if_match: tuple[str, ...] | None = None
+    size: int | None = None
+    modified_seconds: int | None = None
+
+
+UNCONDITIONAL_DELETE = DeleteConditions()
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """What a client says about a content besides its bytes.
 
-    `attributes` is opaque here (see `metadata.types.Version`). `checksum_algorithm` is empty or one of CRC32, CRC32C,
-    SHA1, SHA256, CRC64NVME; `checksum_type` is FULL_OBJECT or COMPOSITE, empty for the algorithm's default.
-    `tags` is the msgpack form of a Version row.
+    `attributes` is opaque here (see `metadata.types.Version`). `checksum_algorithm` is empty or one of
+    `tiers.datapath.digests.DIGEST_NAMES`; `checksum_type` is FULL_OBJECT or COMPOSITE, empty for the algorithm's
+    default. `owner_id` is to own the version, `writer_id` writes it (empty: anonymous), and `bucket` is the row the
+    write was authorised with, None for writes of the store itself. `tags`, `acl` and `lock` are the msgpack forms of
+    a Version row; a copy has those of its own description, not its source's. `encryption` is the envelope of an
+    upload; other writes get theirs from the key they are sealed with, or from the source whose bytes they share.
     """
 
     owner_id: str
@@ -38,6 +58,30 @@ class Description:
     tags: bytes = b""
     checksum_algorithm: str = ""
     checksum_type: str = ""
+    acl: bytes = b""
+    lock: bytes = b""
+    encryption: bytes = b""
+    writer_id: str = ""
+    bucket: Bucket | None = None
+    origin: Origin = NOBODY
+
+
+class CopyKeys(NamedTuple):
+    """The keys of a copy's source and of what it becomes; None is in the clear.
+
+    Where both are one and the same the copy may share the source's bytes; else they are opened and sealed anew.
+    """
+
+    source: ContentKey | None = None
+    target: ContentKey | None = None
+
+    @property
+    def may_share(self) -> bool:
+        """Whether the copy is encrypted as its source is."""
+        return self.source is self.target
+
+
+IN_THE_CLEAR = CopyKeys()
 
 
 class PutOutcome(NamedTuple):
@@ -67,11 +111,12 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeleteTarget:
-    """One key, or one version of it, to delete."""
+    """One key, or one version of it, to delete. `bypasses_governance` says that the caller asked to and may."""
 
     key: str
     version_id: str | None = None
-    conditions: WriteConditions = field(default=UNCONDITIONAL)
+    conditions: DeleteConditions = field(default=UNCONDITIONAL_DELETE)
+    bypasses_governance: bool = False
 
 
 class CompletedPart(NamedTuple):
@@ -80,6 +125,17 @@ class CompletedPart(NamedTuple):
     part_number: int
     etag: str
     checksum: str
+
+
+class DeclaredObject(NamedTuple):
+    """What Complete declares of the object: base64 checksum (a composite one with or without its `-N`), type, bytes."""
+
+    checksum: str | None = None
+    checksum_type: str = ""
+    size: int | None = None
+
+
+UNDECLARED = DeclaredObject()
 
 
 class PartOutcome(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgpack
 
 from metadata.contract import Transaction
-from metadata.tables import BUCKET, PART, UPLOAD
+from metadata.tables import BUCKET, OBJECT, PART, UPLOAD, stored_row
 from metadata.types import (
     NULL_VERSION,
     Bucket,
@@ -20,30 +20,50 @@ from metadata.types import (
     unpack_extents,
 )
 from tiers.commit.contract import Slot
-from tiers.errors import ChecksumMismatch, InvalidPart, InvalidPartOrder, PartTooSmall, PlacementMoved, UploadNotFound
+from tiers.datapath.encryption import Envelope, Run
+from tiers.errors import (
+    ChecksumMismatch,
+    InvalidPart,
+    InvalidPartOrder,
+    PartTooSmall,
+    PlacementMoved,
+    SizeMismatch,
+    UploadNotFound,
+)
 from tiers.namespace.checksums import Checksum, object_checksum, type_of
 from tiers.namespace.conditions import judge_conditions
 from tiers.namespace.content import add_references, drop_references, owner_of_part
 from tiers.namespace.context import Context
-from tiers.namespace.mutations import BucketMutation, ContentMutation, Keys
+from tiers.namespace.events import COMPLETE, NOBODY, Origin
+from tiers.namespace.mutations import BucketMutation, ContentMutation, Keys, refuse_other_bucket
 from tiers.namespace.object_mutations import refuse_lost_source
-from tiers.namespace.types import CompletedPart, Description, PartOutcome, PutOutcome, WriteConditions
-from tiers.namespace.versions import counted, push_version, read_key, reread_version
+from tiers.namespace.schedules import Schedule, follow_upload
+from tiers.namespace.types import (
+    UNDECLARED,
+    CompletedPart,
+    DeclaredObject,
+    Description,
+    PartOutcome,
+    PutOutcome,
+    WriteConditions,
+)
+from tiers.namespace.versions import counted, push_version, put_bucket, read_key, reread_version
 
 
 class Completion(NamedTuple):
-    """What Complete asks for. `checksum` is the declared base64 checksum of the object or None."""
+    """What Complete asks for."""
 
     parts: Sequence[CompletedPart]
     conditions: WriteConditions
-    checksum: str | None
-    checksum_type: str
+    declared: DeclaredObject = UNDECLARED
+    origin: Origin = NOBODY
 
 
 class CreateUpload(BucketMutation):
     """Opens an upload; an upload without an algorithm gets CRC64NVME, as an object does."""
 
     __slots__ = ("_description", "_tier", "_upload_id")
+    is_brief = True
 
     def __init__(self, context: Context, bucket_name: str, key: str, description: Description) -> None:
         super().__init__(context, bucket_name, key)
@@ -52,9 +72,12 @@ class CreateUpload(BucketMutation):
         self._upload_id = context.new_version_id()
 
     def apply(self, transaction: Transaction, slot: Slot) -> Upload:
-        """Errors: BucketNotFound."""
+        """Errors: BucketNotFound, LockNotEnabled, PlacementMoved (another bucket by now)."""
         bucket = self.read_bucket(transaction)
         description = self._description
+        refuse_other_bucket(bucket, description)
+        if description.lock:
+            self.require_lock()
         algorithm = description.checksum_algorithm or "CRC64NVME"
         upload = Upload(
             upload_id=self._upload_id,
@@ -67,12 +90,17 @@ class CreateUpload(BucketMutation):
             tier=self._tier,
             attributes=description.attributes,
             tags=description.tags,
+            acl=description.acl,
+            lock=description.lock,
+            encryption=description.encryption,
             checksum_algorithm=algorithm,
             checksum_type=type_of(algorithm, description.checksum_type),
             completion=b"",
             completed_ms=0,
+            initiator_id=description.writer_id,
         )
         transaction.put(UPLOAD, upload)
+        follow_upload(transaction, self.schedule, upload, is_open=True)
         return upload
 
 
@@ -95,7 +123,8 @@ def read_open_upload(transaction: Transaction, bucket: Bucket, key: bytes, uploa
 class PutPart(ContentMutation):
     """Puts one part of an open upload, replacing the one of its number: the part that commits last wins."""
 
-    __slots__ = ("_part_number", "_source", "upload_id")
+    __slots__ = ("_source", "part_number", "upload_id")
+    is_brief = True
 
     def __init__(
         self, context: Context, bucket_name: str, upload: Upload, part_number: int, source: Version | None = None
@@ -103,14 +132,14 @@ class PutPart(ContentMutation):
         super().__init__(context, bucket_name, upload.key.decode())
         self.tier = upload.tier
         self.upload_id = upload.upload_id
-        self._part_number = part_number
+        self.part_number = part_number
         self._source = source
 
     def reads(self) -> Keys:
         """The bucket, the upload and the part."""
         yield BUCKET, (self.bucket_name,)
         yield UPLOAD, (self.upload_id,)
-        yield PART, (self.upload_id, self._part_number)
+        yield PART, (self.upload_id, self.part_number)
 
     def apply(self, transaction: Transaction, slot: Slot) -> PartOutcome:
         """Errors: BucketNotFound, UploadNotFound; for a part that shares extents, those of a lost source."""
@@ -118,23 +147,24 @@ class PutPart(ContentMutation):
         upload = read_open_upload(transaction, bucket, self.key, self.upload_id)
         if self._source is not None:
             self._check_source(transaction, self._source)
-        old = transaction.get(PART, (self.upload_id, self._part_number))
+        old = transaction.get(PART, (self.upload_id, self.part_number))
         extents = self.place_content(transaction, slot)
         part = Part(
-            self.upload_id,
-            self._part_number,
-            slot.sequence,
-            self.size,
-            self.etag,
-            slot.now_ms,
-            self.checksum,
-            extents,
+            upload_id=self.upload_id,
+            part_number=self.part_number,
+            sequence=slot.sequence,
+            size=self.size,
+            etag=self.etag,
+            modified_ms=slot.now_ms,
+            checksum=self.checksum,
+            extents=extents,
+            encryption=self.encryption,
         )
         add_references(transaction, owner_of_part(upload, part), unpack_extents(extents))
         if old is not None:
             bucket = drop_part(transaction, bucket, upload, old, now_ms=slot.now_ms)
         transaction.put(PART, part)
-        transaction.put(BUCKET, counted(bucket, byte_count=part.size))
+        self.grow_bucket(transaction, counted(bucket, byte_count=part.size))
         return PartOutcome(part.etag, part.checksum, part.modified_ms)
 
     def _check_source(self, transaction: Transaction, source: Version) -> None:
@@ -152,6 +182,17 @@ def drop_part(transaction: Transaction, bucket: Bucket, upload: Upload, part: Pa
     return counted(bucket, byte_count=-part.size)
 
 
+def drop_upload(
+    transaction: Transaction, bucket: Bucket, upload: Upload, schedule: Schedule | None, *, now_ms: int
+) -> Bucket:
+    """Remove an open upload with its parts and its entry in the index; return the bucket without their bytes."""
+    for part in transaction.select_parts(upload.upload_id):
+        bucket = drop_part(transaction, bucket, upload, part, now_ms=now_ms)
+    transaction.delete(UPLOAD, (upload.upload_id,))
+    follow_upload(transaction, schedule, upload, is_open=False)
+    return bucket
+
+
 class AbortUpload(BucketMutation):
     """Removes an open upload with its parts."""
 
@@ -165,10 +206,7 @@ class AbortUpload(BucketMutation):
         """Errors: BucketNotFound, UploadNotFound."""
         bucket = self.read_bucket(transaction)
         upload = read_open_upload(transaction, bucket, self.key, self._upload_id)
-        for part in transaction.select_parts(self._upload_id):
-            bucket = drop_part(transaction, bucket, upload, part, now_ms=slot.now_ms)
-        transaction.delete(UPLOAD, (self._upload_id,))
-        transaction.put(BUCKET, bucket)
+        put_bucket(transaction, drop_upload(transaction, bucket, upload, self.schedule, now_ms=slot.now_ms))
 
 
 class CompleteUpload(BucketMutation):
@@ -183,14 +221,15 @@ class CompleteUpload(BucketMutation):
         super().__init__(context, bucket_name, key)
         self._upload_id = upload_id
         self._completion = completion
+        self.origin = completion.origin
         self._part_bytes_min = context.limits.part_bytes_min
         self._version_id = context.new_version_id()
 
     def apply(self, transaction: Transaction, slot: Slot) -> PutOutcome:
         """Make the version, or repeat the answer of the Complete that made it.
 
-        Errors: BucketNotFound, UploadNotFound, InvalidPartOrder, InvalidPart, PartTooSmall, ChecksumMismatch, and those
-        of `judge_conditions`; after each of them the upload is as it was.
+        Errors: BucketNotFound, UploadNotFound, InvalidPartOrder, InvalidPart, PartTooSmall, SizeMismatch,
+        ChecksumMismatch, VersionLocked, and those of `judge_conditions`; after each of them the upload is as it was.
         """
         wanted = self._completion
         bucket = self.read_bucket(transaction)
@@ -200,8 +239,8 @@ class CompleteUpload(BucketMutation):
         parts = transaction.select_parts(self._upload_id)
         chosen = choose_parts(parts, wanted.parts, part_bytes_min=self._part_bytes_min)
         checksum = object_checksum(upload.checksum_algorithm, upload.checksum_type, chosen)
-        check_declared(checksum, wanted.checksum, wanted.checksum_type)
-        state = read_key(transaction, bucket, self.key)
+        check_declared(wanted.declared, checksum, sum(part.size for part in chosen))
+        state = read_key(transaction, bucket, self.key, self.schedule)
         judge_conditions(wanted.conditions, state.current, self.key.decode())
         is_versioned = bucket.versioning == Versioning.ENABLED
         version = make_version(
@@ -211,15 +250,18 @@ class CompleteUpload(BucketMutation):
             checksum=str(checksum),
             slot=slot,
         )
-        bucket = push_version(transaction, bucket, state, version)
+        version = version._replace(lock=self.lock_version(upload.lock, slot.now_ms))
+        bucket = push_version(transaction, bucket, state, version, self.schedule)
         for part in parts:
             bucket = drop_part(transaction, bucket, upload, part, now_ms=slot.now_ms)
         outcome = PutOutcome(version, is_versioned)
         completed = upload._replace(
-            state=UploadState.COMPLETED, completion=keep_answer(outcome, wanted.parts), completed_ms=slot.now_ms
+            state=UploadState.COMPLETED, completion=keep_answer(outcome, wanted.parts, upload), completed_ms=slot.now_ms
         )
         transaction.put(UPLOAD, completed)
-        transaction.put(BUCKET, bucket)
+        follow_upload(transaction, self.schedule, upload, is_open=False)
+        self.grow_bucket(transaction, bucket)
+        self.emit(transaction, slot, COMPLETE, bucket, version)
         return outcome
 
 
@@ -246,11 +288,16 @@ def choose_parts(parts: Sequence[Part], wanted: Sequence[CompletedPart], *, part
     return chosen
 
 
-def check_declared(checksum: Checksum, declared: str | None, declared_type: str) -> None:
-    """Compare what was declared for the whole object with what follows from its parts. Errors: ChecksumMismatch."""
-    if declared_type and declared_type != checksum.kind:
+def check_declared(declared: DeclaredObject, checksum: Checksum, size: int) -> None:
+    """Compare what was declared for the whole object with what follows from its parts.
+
+    Errors: SizeMismatch, ChecksumMismatch.
+    """
+    if declared.size not in {None, size}:
+        raise SizeMismatch(f"the parts have {size} bytes")
+    if declared.checksum_type and declared.checksum_type != checksum.kind:
         raise ChecksumMismatch(f"the upload's checksum type is {checksum.kind}")
-    if declared and declared not in (checksum.value, checksum.value.partition("-")[0]):
+    if declared.checksum and declared.checksum not in (checksum.value, checksum.value.partition("-")[0]):
         raise ChecksumMismatch(f"{checksum.algorithm} of the object is {checksum.value}")
 
 
@@ -273,14 +320,27 @@ def make_version(upload: Upload, parts: Sequence[Part], *, version_id: str, chec
         checksum=checksum,
         parts=msgpack.packb([(part.part_number, part.size, part.checksum) for part in parts]),
         tags=upload.tags,
+        acl=upload.acl,
+        lock=upload.lock,
+        encryption=sealed_envelope(upload, parts),
         extents=b"".join([part.extents for part in parts]),
         noncurrent_ms=0,
     )
 
 
-def keep_answer(outcome: PutOutcome, parts: Sequence[CompletedPart]) -> bytes:
+def sealed_envelope(upload: Upload, parts: Sequence[Part]) -> bytes:
+    """What a version keeps of its encryption: the envelope of the upload, and of each part its run; empty for none."""
+    if not upload.encryption:
+        return b""
+    runs = tuple([Run(part.part_number, part.size, part.encryption) for part in parts])
+    return Envelope.unpack(upload.encryption)._replace(runs=runs).pack()
+
+
+def keep_answer(outcome: PutOutcome, parts: Sequence[CompletedPart], upload: Upload) -> bytes:
     """The answer of a Complete as kept in the upload's row; without what no answer shows."""
-    shown = outcome.version._replace(extents=b"", parts=b"", attributes=b"", tags=b"")
+    shown = outcome.version._replace(extents=b"", parts=b"", attributes=b"", tags=b"", acl=b"")._replace(
+        encryption=upload.encryption  # how, but not of every part
+    )
     packed: bytes = msgpack.packb([_fingerprint(parts), outcome.is_versioned, list(shown)])
     return packed
 
@@ -290,7 +350,7 @@ def recall_answer(upload: Upload, parts: Sequence[CompletedPart]) -> PutOutcome:
     fingerprint, is_versioned, row = msgpack.unpackb(upload.completion)
     if fingerprint != _fingerprint(parts):
         raise UploadNotFound(upload.upload_id)
-    return PutOutcome(Version._make(row), is_versioned)
+    return PutOutcome(stored_row(OBJECT, row), is_versioned)
 
 
 def _fingerprint(parts: Sequence[CompletedPart]) -> bytes:

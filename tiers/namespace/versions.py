@@ -1,31 +1,40 @@
 """What a key looks like and how a version is put on top of it or taken out: the versioning rules, in one place.
 
 Every function works inside one step of a transaction and keeps its order: first read (`read_key`, `version_below`),
-then write (`push_version`, `pop_version`). Writers return the bucket with its new counters; the caller puts it.
+then write (`push_version`, `pop_version`). Writers return the bucket with its new counters; the caller stores it with
+`put_bucket`, once, at its end.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from metadata.contract import Transaction
-from metadata.tables import NONCURRENT, OBJECT
+from metadata.tables import BUCKET, NONCURRENT, OBJECT
 from metadata.types import NULL_VERSION, Bucket, Version, Versioning, unpack_extents
+from tiers.commit.usage import move_usage
 from tiers.namespace.content import add_references, drop_references, owner_of_version
+from tiers.namespace.locks import judge_removal
+from tiers.namespace.schedules import Schedule, follow_version
 
 
 class KeyState(NamedTuple):
     """What stands in the way of a new version of a key.
 
     `marker` is the delete marker on top (then there is no current version). `null` is the null version beneath the top,
-    or the top marker itself, when a suspended bucket is about to replace it.
+    or the top marker itself, when a suspended bucket is about to replace it. `outlived` are the noncurrent versions
+    that a push makes older than as many as some lifecycle rule spares.
     """
 
     current: Version | None
     marker: Version | None
     null: Version | None
+    outlived: tuple[Version, ...] = ()
 
 
-def read_key(transaction: Transaction, bucket: Bucket, key: bytes) -> KeyState:
-    """State of one key; one look-up while the bucket was never versioned."""
+def read_key(transaction: Transaction, bucket: Bucket, key: bytes, schedule: Schedule | None) -> KeyState:
+    """State of one key; one look-up while the bucket was never versioned.
+
+    Under rules that spare noncurrent versions one more for each number that they spare.
+    """
     current = transaction.get(OBJECT, (bucket.bucket_id, key))
     if bucket.versioning == Versioning.NEVER:
         return KeyState(current, None, None)
@@ -35,7 +44,19 @@ def read_key(transaction: Transaction, bucket: Bucket, key: bytes) -> KeyState:
         assert marker is None or is_top_marker(marker), "without a current version the newest row is a delete marker"
     if bucket.versioning == Versioning.SUSPENDED and not (current is not None and current.version_id == NULL_VERSION):
         null = transaction.select_noncurrent(bucket.bucket_id, key, NULL_VERSION)
-    return KeyState(current, marker, null)
+    outlived = _outlived(transaction, bucket, key, schedule, has_current=current is not None)
+    return KeyState(current, marker, null, outlived)
+
+
+def _outlived(
+    transaction: Transaction, bucket: Bucket, key: bytes, schedule: Schedule | None, *, has_current: bool
+) -> tuple[Version, ...]:
+    if schedule is None:
+        return ()
+    # The top is about to become the newest noncurrent version; a delete marker on top stands among them already.
+    places = [kept - has_current for kept in schedule.kept]
+    found = [transaction.select_noncurrent_at(bucket.bucket_id, key, place) for place in places]
+    return tuple(row for row in found if row is not None)
 
 
 def is_top_marker(version: Version) -> bool:
@@ -88,20 +109,59 @@ def _same_key(row: Version, other: Version) -> bool:
     return row.bucket_id == other.bucket_id and row.key == other.key
 
 
-def push_version(transaction: Transaction, bucket: Bucket, state: KeyState, version: Version) -> Bucket:
+class Rest(NamedTuple):
+    """What a removal leaves of a key, as far as it matters.
+
+    `below` becomes the newest when the top goes. `alone` is a delete marker that will have nothing left to hide; under
+    lifecycle rules only.
+    """
+
+    below: Version | None = None
+    alone: Version | None = None
+
+
+NOTHING_LEFT: Final = Rest()
+
+
+def rest_of(transaction: Transaction, bucket: Bucket, version: Version, schedule: Schedule | None) -> Rest:
+    """What is left of the key when `version` is removed."""
+    if bucket.versioning == Versioning.NEVER:
+        return NOTHING_LEFT
+    if is_current(version) or is_top_marker(version):
+        return Rest(version_below(transaction, version))
+    if schedule is None:
+        return NOTHING_LEFT
+    first = transaction.scan(NONCURRENT, (version.bucket_id, version.key, -1), 3)
+    others = [row for row in first if _same_key(row, version) and row.sequence != version.sequence]
+    return Rest(alone=others[0]) if len(others) == 1 and is_top_marker(others[0]) else NOTHING_LEFT
+
+
+def push_version(
+    transaction: Transaction, bucket: Bucket, state: KeyState, version: Version, schedule: Schedule | None
+) -> Bucket:
     """Make `version`, an object or a delete marker, the newest of its key; `state` is what `read_key` returned.
 
-    What the bucket's versioning replaces is dropped, what it keeps becomes noncurrent at `version.modified_ms`.
+    What the bucket's versioning replaces is dropped, what it keeps becomes noncurrent at `version.modified_ms`; the
+    entries of `schedule`, the bucket's lifecycle rules, follow.
+    Errors: VersionLocked when what is to be replaced is locked.
     """
     now_ms = version.modified_ms
     assert now_ms > 0
     assert version.noncurrent_ms == 0
-    add_references(transaction, owner_of_version(version), unpack_extents(version.extents))
     replaced, kept = judge_displaced(bucket.versioning, state)
     for old in replaced:
-        bucket = _drop(transaction, bucket, old, now_ms)
+        judge_removal(old.lock, now_ms)
+    add_references(transaction, owner_of_version(version), unpack_extents(version.extents))
+    for old in replaced:
+        bucket = _drop(transaction, bucket, old, now_ms, schedule)
     if kept is not None:
-        transaction.put(NONCURRENT, kept._replace(noncurrent_ms=now_ms))
+        noncurrent = kept._replace(noncurrent_ms=now_ms)
+        transaction.put(NONCURRENT, noncurrent)
+        follow_version(transaction, schedule, kept, noncurrent)
+    for old in state.outlived:
+        if old not in replaced and old != kept:
+            follow_version(transaction, schedule, None, old)
+    follow_version(transaction, schedule, None, version)
     if state.current is not None and version.is_delete_marker:
         transaction.delete(OBJECT, (version.bucket_id, version.key))
     transaction.put(NONCURRENT if version.is_delete_marker else OBJECT, version)
@@ -127,24 +187,40 @@ def judge_displaced(versioning: int, state: KeyState) -> tuple[list[Version], Ve
 
 
 def pop_version(
-    transaction: Transaction, bucket: Bucket, version: Version, below: Version | None, now_ms: int
+    transaction: Transaction,
+    bucket: Bucket,
+    version: Version,
+    rest: Rest,
+    now_ms: int,
+    *,
+    schedule: Schedule | None,
+    bypasses_governance: bool = False,
 ) -> Bucket:
-    """Take `version` out for good; when it was the top of its key, `below` (see `version_below`) comes back."""
+    """Take `version` out for good; when it was the top of its key, what is below comes back (`rest` is of `rest_of`).
+
+    The entries of `schedule`, the bucket's lifecycle rules, follow. Errors: VersionLocked.
+    """
+    below = rest.below
+    judge_removal(version.lock, now_ms, bypasses_governance=bypasses_governance)
     was_current, was_top = is_current(version), version.noncurrent_ms == 0
     assert below is None or was_top
     if was_current:
         transaction.delete(OBJECT, (version.bucket_id, version.key))
-    bucket = _drop(transaction, bucket, version, now_ms)
+    bucket = _drop(transaction, bucket, version, now_ms, schedule)
     revived = below is not None and not below.is_delete_marker
     if below is not None:
         if revived:
             transaction.delete(NONCURRENT, (below.bucket_id, below.key, below.sequence))
-        transaction.put(OBJECT if revived else NONCURRENT, below._replace(noncurrent_ms=0))
+        newest = below._replace(noncurrent_ms=0)
+        transaction.put(OBJECT if revived else NONCURRENT, newest)
+        follow_version(transaction, schedule, below, newest)
+    follow_version(transaction, schedule, None, rest.alone)
     return counted(bucket, objects=int(revived) - int(was_current))
 
 
-def _drop(transaction: Transaction, bucket: Bucket, version: Version, now_ms: int) -> Bucket:
-    """Remove a noncurrent row and any version's references; the row of a current version is the caller's."""
+def _drop(transaction: Transaction, bucket: Bucket, version: Version, now_ms: int, schedule: Schedule | None) -> Bucket:
+    """Remove a noncurrent row, and any version's references and entries; a current version's row is the caller's."""
+    follow_version(transaction, schedule, version, None)
     drop_references(transaction, owner_of_version(version), unpack_extents(version.extents), now_ms=now_ms)
     if not is_current(version):
         transaction.delete(NONCURRENT, (version.bucket_id, version.key, version.sequence))
@@ -160,3 +236,15 @@ def counted(bucket: Bucket, *, objects: int = 0, versions: int = 0, byte_count: 
     )
     assert min(changed.object_count, changed.version_count, changed.byte_count) >= 0
     return changed
+
+
+def put_bucket(transaction: Transaction, bucket: Bucket) -> None:
+    """Store a bucket's row, and with it what its counters change in its owner's usage."""
+    move_usage(transaction, transaction.get(BUCKET, (bucket.name,)), bucket)
+    transaction.put(BUCKET, bucket)
+
+
+def delete_bucket(transaction: Transaction, bucket: Bucket) -> None:
+    """Remove a bucket's row, and what is stored of it from its owner's usage."""
+    move_usage(transaction, transaction.get(BUCKET, (bucket.name,)), None)
+    transaction.delete(BUCKET, (bucket.name,))

@@ -110,8 +110,8 @@ class RepairQueue:
                 if blob is not None and blob.state != BlobState.DEAD:
                     rank = -1 if blob_id in self._lost else max(-1, margin_of(blob, counts[blob_id]))
                     margins[rank] += 1
-                    if blob.state == BlobState.OPEN:
-                        continue  # its own worker seals it; the copies that are good serve until then
+                    if blob.state in (BlobState.OPEN, BlobState.PENDING):
+                        continue  # its own writer ends it; the copies of a pack that are good serve until then
                 if self._resting.get(blob_id, (0, now))[1] <= now:
                     ranks[blob_id] = rank
         return ranks, margins

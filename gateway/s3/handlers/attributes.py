@@ -1,6 +1,7 @@
 """GetObjectAttributes."""
 
 from gateway.s3 import headers, xml
+from gateway.s3.handlers.encryption import envelope_of
 from gateway.s3.handlers.objects import find_version
 from gateway.s3.request import Request
 from gateway.s3.schemas.answers import Xml
@@ -13,6 +14,7 @@ async def get_object_attributes(document: GetObjectAttributes, request: Request)
     """The attributes asked for, in the order of the AWS model."""
     found = await find_version(request, document.version_id)
     version, wanted = found.version, document.wanted
+    envelope_of(version, document.customer)
     pieces = [
         xml.element("ETag", version.etag) if "ETag" in wanted else "",
         _checksum(version) if "Checksum" in wanted else "",

@@ -71,53 +71,9 @@ async def delete_unset(_document: Nothing, _request: Request) -> NoContent:
     return NoContent()
 
 
-get_bucket_policy = _unset(S3Code.NoSuchBucketPolicy)
-get_bucket_cors = _unset(S3Code.NoSuchCORSConfiguration)
-get_bucket_encryption = _unset(S3Code.ServerSideEncryptionConfigurationNotFoundError)
-get_bucket_lifecycle = _unset(S3Code.NoSuchLifecycleConfiguration)
-get_object_lock_configuration = _unset(S3Code.ObjectLockConfigurationNotFoundError)
 get_bucket_replication = _unset(S3Code.ReplicationConfigurationNotFoundError)
 get_bucket_website = _unset(S3Code.NoSuchWebsiteConfiguration)
 no_configuration = _unset(S3Code.NoSuchConfiguration)
 
-get_bucket_policy_status = _fixed("PolicyStatus", "<IsPublic>false</IsPublic>")
-get_bucket_notification = _fixed("NotificationConfiguration")
-get_bucket_logging = _fixed("BucketLoggingStatus")
-get_bucket_request_payment = _fixed("RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>")
-get_bucket_accelerate = _fixed("AccelerateConfiguration")
-list_inventory = _fixed("ListInventoryConfigurationsResult", _BY_ID)
-list_intelligent_tiering = _fixed("ListBucketIntelligentTieringConfigurationsOutput", _BY_ID)
 list_analytics = _fixed("ListBucketAnalyticsConfigurationResult", _BY_ID)
 list_metrics = _fixed("ListMetricsConfigurationsResult", _BY_ID)
-
-_BLOCKED: Final = "".join(
-    f"<{name}>true</{name}>"
-    for name in ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
-)
-
-
-async def get_public_access_block(_document: Nothing, request: Request) -> Xml:
-    """All four blocks under the defaults of AWS, unset under the open ones; neither can be changed yet."""
-    if request.services.new_bucket_defaults == "open":
-        raise S3Error(S3Code.NoSuchPublicAccessBlockConfiguration, BucketName=request.bucket_name)
-    return Xml(xml.document("PublicAccessBlockConfiguration", _BLOCKED))
-
-
-async def get_bucket_ownership_controls(_document: Nothing, request: Request) -> Xml:
-    """BucketOwnerEnforced under the defaults of AWS, unset under the open ones; neither can be changed yet."""
-    if request.services.new_bucket_defaults == "open":
-        raise S3Error(S3Code.OwnershipControlsNotFoundError, BucketName=request.bucket_name)
-    rule = "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"
-    return Xml(xml.document("OwnershipControls", rule))
-
-
-async def get_bucket_acl(_document: Nothing, request: Request) -> Xml:
-    """Full control of the owner: no other ACL can be set yet."""
-    return owner_acl(request.owned_bucket.owner_id)
-
-
-def owner_acl(owner_id: str) -> Xml:
-    """The access control list of everything that has none of its own."""
-    grant = f"<Grant>{xml.grantee(owner_id)}<Permission>FULL_CONTROL</Permission></Grant>"
-    pieces = (xml.owner(owner_id), "<AccessControlList>", grant, "</AccessControlList>")
-    return Xml(xml.document("AccessControlPolicy", *pieces))

@@ -1,6 +1,9 @@
 """ListObjects, ListObjectsV2, ListObjectVersions."""
 
+from collections.abc import Mapping
+
 from gateway.s3 import tokens, xml
+from gateway.s3.owners import object_owners
 from gateway.s3.request import Request
 from gateway.s3.schemas.listing import (
     Listing,
@@ -14,6 +17,12 @@ from gateway.s3.schemas.listing import (
     token_scope,
     version_pieces,
 )
+from tiers.namespace.types import ListPage
+
+
+async def owners_of(page: ListPage, request: Request) -> Mapping[str, str]:
+    """Owner elements of a page by owner id."""
+    return await object_owners(request, {version.owner_id for version in page.entries})
 
 
 async def list_objects(document: ListObjects, request: Request) -> Listing:
@@ -24,7 +33,8 @@ async def list_objects(document: ListObjects, request: Request) -> Listing:
     pieces.append(f"<Marker>{name_text(document.query.after, is_encoded=is_encoded)}</Marker>")
     if page.is_truncated and document.query.delimiter:
         pieces.append(f"<NextMarker>{name_text(page.next_key, is_encoded=is_encoded)}</NextMarker>")
-    pieces += object_pieces(page, is_encoded=is_encoded, with_owner=True)
+    owners = await owners_of(page, request)
+    pieces += object_pieces(page, is_encoded=is_encoded, owners=owners)
     pieces += prefix_pieces(page.common_prefixes, is_encoded=is_encoded)
     return Listing("ListBucketResult", pieces)
 
@@ -42,7 +52,8 @@ async def list_objects_v2(document: ListObjectsV2, request: Request) -> Listing:
     if page.is_truncated:
         token = tokens.make_token(request.services.token_key, page.next_key, token_scope(document.query))
         pieces.append(f"<NextContinuationToken>{token}</NextContinuationToken>")
-    pieces += object_pieces(page, is_encoded=is_encoded, with_owner=document.with_owner)
+    owners = await owners_of(page, request) if document.with_owner else {}
+    pieces += object_pieces(page, is_encoded=is_encoded, owners=owners)
     pieces += prefix_pieces(page.common_prefixes, is_encoded=is_encoded)
     return Listing("ListBucketResult", pieces)
 
@@ -57,6 +68,6 @@ async def list_object_versions(document: ListObjectVersions, request: Request) -
     if page.is_truncated:
         pieces.append(f"<NextKeyMarker>{name_text(page.next_key, is_encoded=is_encoded)}</NextKeyMarker>")
         pieces.append(xml.optional("NextVersionIdMarker", page.next_version))
-    pieces += version_pieces(page, is_encoded=is_encoded)
+    pieces += version_pieces(page, is_encoded=is_encoded, owners=await owners_of(page, request))
     pieces += prefix_pieces(page.common_prefixes, is_encoded=is_encoded)
     return Listing("ListVersionsResult", pieces)

@@ -1,17 +1,20 @@
 """PutObject, GetObject, HeadObject, DeleteObject, DeleteObjects, and the unset sub-resources of objects."""
 
+from dataclasses import replace
 from typing import Final
 
 from gateway.http.call import BodyStream
 from gateway.s3 import attributes, headers
 from gateway.s3.addressing import KEY_BYTES_MAX
 from gateway.s3.errors import S3Code, S3Error
-from gateway.s3.handlers.bucket_config import owner_acl
+from gateway.s3.handlers.encryption import envelope_of, key_of_write, lines_of_read, lines_of_write
+from gateway.s3.handlers.lifecycle import expiration_lines
 from gateway.s3.headers import ByteRange, ReadConditions, Verdict
+from gateway.s3.lock_headers import told_lock
+from gateway.s3.permissions import BYPASS_GOVERNANCE
 from gateway.s3.request import Request
-from gateway.s3.schemas.answers import Xml
 from gateway.s3.schemas.described import CHECKSUM_HEADERS
-from gateway.s3.schemas.objects import DeleteObject, DeleteObjects, NamedVersion, PutObject, ReadObject
+from gateway.s3.schemas.objects import DeleteObject, DeleteObjects, PutObject, ReadObject
 from gateway.s3.schemas.versions import (
     Content,
     Deleted,
@@ -21,11 +24,14 @@ from gateway.s3.schemas.versions import (
     Written,
     checksum_lines,
     checksum_of,
+    header_text,
     parts_of,
     version_lines,
 )
+from gateway.s3.server_log import BatchedDeletion
 from gateway.s3.translation import translate
 from metadata.types import Version
+from tiers.datapath.encryption import ContentKey
 from tiers.errors import BucketNotFound, StorageError
 from tiers.namespace.types import DeleteOutcome, DeleteTarget, Found
 
@@ -43,18 +49,25 @@ async def find_version(request: Request, version_id: str | None) -> Found:
     except BucketNotFound:
         raise
     except StorageError:
-        request.authorise(await request.namespace.buckets.get(request.bucket_name))
+        await request.authorise(await request.namespace.buckets.get(request.bucket_name))
         raise
-    request.authorise(found.bucket)
+    await request.authorise(found.bucket, found.version)
     return found
 
 
 async def put_object(document: PutObject, request: Request) -> Written:
     """Store a content; the last writer to commit wins."""
+    content_key = await key_of_write(request, document.encryption)
     version, is_versioned = await request.namespace.objects.put(
-        request.bucket_name, request.key, document.body, document.description, document.conditions
+        request.bucket_name,
+        request.key,
+        document.body,
+        document.description,
+        document.conditions,
+        content_key=content_key,
     )
-    return Written(version, is_versioned)
+    lines = lines_of_write(content_key, document.encryption)
+    return Written(version, is_versioned, lines + await expiration_lines(request, version))
 
 
 async def get_object(document: ReadObject, request: Request) -> Content | NotModified:
@@ -77,11 +90,21 @@ async def _read(document: ReadObject, request: Request, *, with_body: bool) -> C
         return NotModified(lines.encode())
     piece, piece_lines = choose_piece(document, version)
     lines = f"{lines}accept-ranges: bytes\r\n{piece_lines}"
+    if version.lock:
+        lines += await told_lock(request, version)
+    if found.is_latest:
+        lines += header_text(await expiration_lines(request, version))
     stored = version.attributes
     if document.overrides:
         stored = attributes.overridden(stored, document.overrides)
+    content_key = None
+    if version.encryption or document.customer is not None:
+        envelope = envelope_of(version, document.customer)
+        lines += header_text(lines_of_read(envelope, document.customer))
+        if with_body and envelope is not None:
+            content_key = await request.services.content_keys.open(envelope, document.customer)
     start, stop = piece or (0, version.size)
-    body = await _open(request, version, start, stop) if with_body else None
+    body = await _open(request, version, start, stop, content_key) if with_body else None
     return Content(piece is not None, stored + lines.encode(), body, stop - start)
 
 
@@ -107,7 +130,7 @@ def _content_range(piece: ByteRange, size: int) -> str:
 
 
 def _checksum_text(version: Version) -> str:
-    return "".join(f"{name.decode()}: {value.decode()}\r\n" for name, value in checksum_lines(version))
+    return header_text(checksum_lines(version))
 
 
 def _part(document: ReadObject, version: Version) -> tuple[ByteRange | None, str]:
@@ -135,11 +158,16 @@ def _part(document: ReadObject, version: Version) -> tuple[ByteRange | None, str
     raise S3Error(S3Code.InvalidPart, PartNumber=str(document.part_number))
 
 
-async def _open(request: Request, version: Version, start: int, stop: int) -> bytes | BodyStream:
+async def _open(
+    request: Request, version: Version, start: int, stop: int, content_key: ContentKey | None
+) -> bytes | BodyStream:
     length = stop - start
     if length == 0:
         return b""
-    stream = await request.namespace.objects.open(version, start, stop)
+    objects = request.namespace.objects
+    if content_key is None and (whole := objects.read_now(version, start, stop)) is not None:
+        return whole
+    stream = await objects.open(version, start, stop, content_key)
     if length > WHOLE_BYTES_MAX:
         return stream
     try:
@@ -157,19 +185,34 @@ async def _open(request: Request, version: Version, start: int, stop: int) -> by
 
 async def delete_object(document: DeleteObject, request: Request) -> Deleted:
     """Delete a key or one of its versions; deleting what is absent succeeds."""
-    outcome = await request.namespace.objects.delete(request.bucket_name, document.target)
+    target = document.target
+    if target.bypasses_governance:
+        target = replace(target, bypasses_governance=await request.may(BYPASS_GOVERNANCE))
+    outcome = await request.namespace.objects.delete(request.bucket_name, target, origin=request.origin)
     return Deleted(*outcome)
 
 
 async def delete_objects(document: DeleteObjects, request: Request) -> DeletedKeys:
     """Delete up to 1000 keys; each is judged and reported alone."""
-    short = [target for target in document.targets if len(target.key.encode()) <= KEY_BYTES_MAX]
-    outcomes = iter(await request.namespace.objects.delete_many(request.bucket_name, short) if short else [])
-    too_long = S3Error(S3Code.KeyTooLongError)
+    refusals: list[S3Error | None] = []
+    going: list[DeleteTarget] = []
+    for target, permitted in zip(document.targets, await request.permit_deletions(document.targets), strict=True):
+        is_long = len(target.key.encode()) > KEY_BYTES_MAX
+        refusals.append(S3Error(S3Code.KeyTooLongError) if is_long else None)
+        if permitted is None:
+            refusals[-1] = S3Error(S3Code.AccessDenied)
+        elif not is_long:
+            going.append(permitted)
+    delete_many = request.namespace.objects.delete_many
+    outcomes = iter(await delete_many(request.bucket_name, going, origin=request.origin) if going else [])
     keys = [
-        _report(target, next(outcomes) if len(target.key.encode()) <= KEY_BYTES_MAX else too_long)
-        for target in document.targets
+        _report(target, refusal or next(outcomes)) for target, refusal in zip(document.targets, refusals, strict=True)
     ]
+    if request.visit is not None:
+        request.visit.deletions = [
+            BatchedDeletion(key.key, key.version_id, S3Code[key.code].status if key.code else 204, key.code)
+            for key in keys
+        ]
     return DeletedKeys(keys, document.is_quiet)
 
 
@@ -180,20 +223,3 @@ def _report(target: DeleteTarget, outcome: DeleteOutcome | StorageError | S3Erro
         return DeletedKey(target.key, named, "", is_delete_marker=False, code=error.code.name, message=error.message)
     marker = outcome.version_id if outcome.is_delete_marker else ""
     return DeletedKey(target.key, named, marker, outcome.is_delete_marker, "", "")
-
-
-async def get_object_acl(document: NamedVersion, request: Request) -> Xml:
-    """Full control of the owner: no other ACL can be set yet."""
-    found = await find_version(request, document.version_id)
-    return owner_acl(found.version.owner_id)
-
-
-async def get_object_retention(document: NamedVersion, request: Request) -> Xml:
-    """Refused: no bucket has a lock configuration yet."""
-    await find_version(request, document.version_id)
-    raise S3Error(S3Code.InvalidRequest, "Bucket is missing Object Lock Configuration")
-
-
-async def get_object_legal_hold(document: NamedVersion, request: Request) -> Xml:
-    """Refused: no bucket has a lock configuration yet."""
-    return await get_object_retention(document, request)

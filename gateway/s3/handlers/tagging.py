@@ -27,7 +27,9 @@ async def delete_object_tagging(document: NamedVersion, request: Request) -> NoC
 
 
 async def _set(request: Request, version_id: str | None, packed: bytes) -> None:
-    await request.namespace.objects.set_tags(request.bucket_name, request.key, version_id, packed)
+    await request.namespace.objects.set_tags(
+        request.bucket_name, request.key, version_id, packed, origin=request.origin
+    )
 
 
 def _named(version_id: str | None) -> Headers:

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from gateway.auth.acl import AskedAcl, Ownership
 from gateway.s3 import tags, xml
 from gateway.s3.errors import S3Code, S3Error
+from gateway.s3.lock_headers import lock_enabled_of
 from gateway.s3.request import Request
+from gateway.s3.schemas.acls import OWNERSHIP_HEADER, asked_in_headers, ownership_of
 from metadata.types import Versioning
 
 BUCKETS_MAX: Final = 10_000
-_OWNERSHIPS: Final = frozenset({"BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"})
 _REGIONS: Final = frozenset(
     f"{area}-{side}-{count}"
     for area in ("us", "eu", "ap", "sa", "ca", "af", "me", "il", "mx", "cn", "us-gov")
@@ -54,17 +56,26 @@ class ListBuckets:
 
 @dataclass(frozen=True, slots=True)
 class CreateBucket:
-    """A bucket to create; `region` is where the client wants it, empty when it does not say."""
+    """A bucket to create.
+
+    `region` is where the client wants it, empty when it does not say; `ownership` None when it names none; `has_lock`
+    asks for Object Lock.
+    """
 
     region: str
     tags: tags.Tags
+    asked: AskedAcl
+    ownership: Ownership | None
+    has_lock: bool
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
-        _check_ownership(request)
+        ownership = _asked_ownership(request)
+        has_lock = lock_enabled_of(request.fields)
         body = await request.read_document(xml.DOCUMENT_BYTES_MAX)
+        asked = await asked_in_headers(request.fields, request.namespace.principals, {request.caller_id})
         if not body:
-            return cls("", [])
+            return cls("", [], asked, ownership, has_lock)
         root = xml.read(body, _CREATE_ROOTS)
         if root.has("Location") or root.has("Bucket"):
             raise S3Error(S3Code.NotImplemented, "Directory buckets are not implemented.")
@@ -72,6 +83,9 @@ class CreateBucket:
         return cls(
             _known_region(root.get("LocationConstraint"), request.services.region),
             tags.checked(sets[0], tags.BUCKET_TAGS_MAX) if sets else [],
+            asked,
+            ownership,
+            has_lock,
         )
 
 
@@ -82,15 +96,13 @@ def _known_region(region: str, own: str) -> str:
     return region
 
 
-def _check_ownership(request: Request) -> None:
-    """Only the ownership that every bucket here has may be asked for; others are refused and never ignored."""
-    asked = request.text(b"x-amz-object-ownership")
-    if not asked:
-        return
-    if asked not in _OWNERSHIPS:
-        raise S3Error(S3Code.InvalidArgument, ArgumentName="x-amz-object-ownership", ArgumentValue=asked)
-    if asked != "BucketOwnerEnforced":
-        raise S3Error(S3Code.NotImplemented, Header="x-amz-object-ownership")
+def _asked_ownership(request: Request) -> Ownership | None:
+    """The ownership asked for. Errors: InvalidArgument for what is none."""
+    word = request.text(OWNERSHIP_HEADER)
+    ownership = ownership_of(word)
+    if OWNERSHIP_HEADER in request.fields and ownership is None:
+        raise S3Error(S3Code.InvalidArgument, ArgumentName=OWNERSHIP_HEADER.decode(), ArgumentValue=word)
+    return ownership
 
 
 @dataclass(frozen=True, slots=True)

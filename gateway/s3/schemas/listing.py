@@ -1,5 +1,6 @@
 """Documents of listings, and the pages they answer. A page of 1000 keys is one pass of f-strings over the rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Self
@@ -129,29 +130,31 @@ def _checksum_elements(words: str) -> str:
     return f"<ChecksumAlgorithm>{algorithm}</ChecksumAlgorithm><ChecksumType>{kind}</ChecksumType>"
 
 
-def object_pieces(page: ListPage, *, is_encoded: bool, with_owner: bool) -> list[str]:
-    """One Contents element for each entry."""
+def object_pieces(page: ListPage, *, is_encoded: bool, owners: Mapping[str, str]) -> list[str]:
+    """One Contents element for each entry. `owners` are Owner elements by owner id, empty when none are wanted."""
     keys = keys_as_text(page, is_encoded=is_encoded)
     return [
         f"<Contents><Key>{key}</Key><LastModified>{iso_time(version.modified_ms)}</LastModified>"
         f"<ETag>&quot;{version.etag}&quot;</ETag>{checksum_words(version)}<Size>{version.size}</Size>"
-        f"{xml.owner(version.owner_id) if with_owner else ''}<StorageClass>{version.storage_class}</StorageClass>"
+        f"{owners[version.owner_id] if owners else ''}<StorageClass>{version.storage_class}</StorageClass>"
         "</Contents>"
         for key, version in zip(keys, page.entries, strict=True)
     ]
 
 
-def version_pieces(page: ListPage, *, is_encoded: bool) -> list[str]:
-    """One Version or DeleteMarker element for each entry."""
+def version_pieces(page: ListPage, *, is_encoded: bool, owners: Mapping[str, str]) -> list[str]:
+    """One Version or DeleteMarker element for each entry. `owners` are Owner elements by owner id."""
     keys = keys_as_text(page, is_encoded=is_encoded)
-    return [_version_piece(key, version) for key, version in zip(keys, page.entries, strict=True)]
+    return [
+        _version_piece(key, version, owners[version.owner_id]) for key, version in zip(keys, page.entries, strict=True)
+    ]
 
 
-def _version_piece(key: str, version: Version) -> str:
+def _version_piece(key: str, version: Version, owner: str) -> str:
     latest = "false" if version.noncurrent_ms else "true"
     common = (
         f"<Key>{key}</Key><VersionId>{version.version_id}</VersionId><IsLatest>{latest}</IsLatest>"
-        f"<LastModified>{iso_time(version.modified_ms)}</LastModified>{xml.owner(version.owner_id)}"
+        f"<LastModified>{iso_time(version.modified_ms)}</LastModified>{owner}"
     )
     if version.is_delete_marker:
         return f"<DeleteMarker>{common}</DeleteMarker>"

@@ -6,9 +6,10 @@ from typing import Final, Self
 
 from gateway.s3 import headers, xml
 from gateway.s3.checksums import parse_checksum_type
+from gateway.s3.encryption import CustomerKey, Wish
 from gateway.s3.errors import S3Code, S3Error
 from gateway.s3.request import Request
-from gateway.s3.schemas import described
+from gateway.s3.schemas import described, encryption
 from gateway.s3.schemas.listing import encoding_of
 from gateway.s3.schemas.objects import PARTS_MAX
 from tiers.datapath.body import Body
@@ -28,11 +29,19 @@ _COMPLETE_ROOTS: Final = {
 }
 
 
-def upload_id_of(request: Request) -> str:
-    """The upload a request names. Errors: NoSuchUpload for what is no id."""
+async def upload_id_of(request: Request) -> str:
+    """The upload a request names, which is for whoever opened it and for the bucket's owner.
+
+    Errors: NoSuchUpload for what is no id, AccessDenied for somebody else's upload.
+    """
     text = request.query["uploadId"]
     if not described.is_id(text):
         raise S3Error(S3Code.NoSuchUpload)
+    bucket = request.owned_bucket
+    if request.caller_id == bucket.owner_id or request.caller.principal.is_root:
+        return text
+    if await request.namespace.multipart.initiator_of(bucket, request.key, text) != request.caller_id:
+        raise S3Error(S3Code.AccessDenied)
     return text
 
 
@@ -51,6 +60,7 @@ class CreateMultipartUpload:
     """What the object is to be, besides its bytes."""
 
     description: Description
+    encryption: Wish | None = None
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
@@ -58,7 +68,8 @@ class CreateMultipartUpload:
         algorithm = described.checksum_algorithm(request)
         word = request.fields.get(b"x-amz-checksum-type")
         kind = "" if word is None else parse_checksum_type(word, algorithm)
-        return cls(described.description(request, checksum_algorithm=algorithm, checksum_type=kind))
+        description = await described.description(request, checksum_algorithm=algorithm, checksum_type=kind)
+        return cls(description, encryption.wish(request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +79,12 @@ class UploadPart:
     upload_id: str
     part_number: int
     body: Body
+    customer: CustomerKey | None = None
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
-        return cls(upload_id_of(request), part_number_of(request), request.open_body())
+        upload_id, customer = await upload_id_of(request), encryption.customer_key(request)
+        return cls(upload_id, part_number_of(request), request.open_body(), customer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +95,18 @@ class UploadPartCopy:
     part_number: int
     source: described.Source
     range: str
+    customer: CustomerKey | None = None
+    source_customer: CustomerKey | None = None
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
         return cls(
-            upload_id_of(request),
+            await upload_id_of(request),
             part_number_of(request),
             described.copy_source(request),
             request.text(b"x-amz-copy-source-range"),
+            encryption.customer_key(request),
+            encryption.source_key(request),
         )
 
 
@@ -110,7 +127,7 @@ class NamedPart:
 class CompleteMultipartUpload:
     """The parts that make the object.
 
-    `checksums` are those declared for the whole object by algorithm, `size` -1 means undeclared.
+    `checksums` are those declared for the whole object by algorithm, `size` None means undeclared.
     """
 
     upload_id: str
@@ -118,13 +135,15 @@ class CompleteMultipartUpload:
     conditions: WriteConditions
     checksums: Mapping[str, str]
     checksum_type: str
-    size: int
+    size: int | None
+    customer: CustomerKey | None = None
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
+        upload_id = await upload_id_of(request)
         conditions = described.conditions_of_write(request)
         body = await request.read_document(xml.COMPLETE_BYTES_MAX)
-        root = xml.read(body, _COMPLETE_ROOTS, xml.COMPLETE_BYTES_MAX)
+        parts = await xml.take(body, _named_parts)
         fields = request.fields
         declared = {
             algorithm: fields[name.encode()].decode("latin-1")
@@ -132,13 +151,20 @@ class CompleteMultipartUpload:
             if name.encode() in fields
         }
         return cls(
-            upload_id_of(request),
-            tuple(_named_part(node) for node in root.all("Part")),
+            upload_id,
+            parts,
             conditions,
             declared,
             request.text(b"x-amz-checksum-type").upper(),
             _declared_size(request),
+            encryption.customer_key(request),
         )
+
+
+def _named_parts(body: bytes) -> tuple[NamedPart, ...]:
+    """The parts of a document in its order. Errors: MalformedXML."""
+    root = xml.read(body, _COMPLETE_ROOTS, xml.COMPLETE_BYTES_MAX)
+    return tuple([_named_part(node) for node in root.all("Part")])
 
 
 def _named_part(node: xml.Node) -> NamedPart:
@@ -150,10 +176,10 @@ def _named_part(node: xml.Node) -> NamedPart:
     return NamedPart(number, tags[0], checksums)
 
 
-def _declared_size(request: Request) -> int:
+def _declared_size(request: Request) -> int | None:
     text = request.text(b"x-amz-mp-object-size")
-    size = headers.number(text) if text else -1
-    if size is None:
+    size = headers.number(text)
+    if size is None and b"x-amz-mp-object-size" in request.fields:
         raise described.invalid("x-amz-mp-object-size", text)
     return size
 
@@ -166,7 +192,7 @@ class NamedUpload:
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
-        return cls(upload_id_of(request))
+        return cls(await upload_id_of(request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +207,7 @@ class ListParts:
     @classmethod
     async def decode(cls, request: Request) -> Self:
         return cls(
-            upload_id_of(request),
+            await upload_id_of(request),
             request.number("part-number-marker", 0, least=0, most=PARTS_MAX),
             request.number("max-parts", PAGE_MAX, least=0, most=PAGE_MAX),
             encoding_of(request),

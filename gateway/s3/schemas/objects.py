@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
 
+from gateway.auth.acl import Owned
 from gateway.s3 import attributes, headers, tags, xml
+from gateway.s3.encryption import CustomerKey, Wish
 from gateway.s3.errors import S3Code, S3Error
+from gateway.s3.lock_headers import asked_lock, bypass_of
 from gateway.s3.request import Request
-from gateway.s3.schemas import described
+from gateway.s3.schemas import described, encryption
+from gateway.s3.schemas.acls import owned_object
 from tiers.datapath.body import Body
-from tiers.namespace.types import UNCONDITIONAL, DeleteTarget, Description, WriteConditions
+from tiers.namespace.types import UNCONDITIONAL_DELETE, DeleteConditions, DeleteTarget, Description, WriteConditions
 
 PARTS_MAX: Final = 10_000
 KEYS_MAX: Final = 1000
@@ -56,6 +61,7 @@ class ReadObject:
     overrides: Mapping[bytes, bytes]
     with_checksum: bool
     if_range: str = ""
+    customer: CustomerKey | None = None
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
@@ -69,6 +75,7 @@ class ReadObject:
             wanted,
             fields.get(b"x-amz-checksum-mode", b"").upper() == b"ENABLED",
             request.text(b"if-range"),
+            encryption.read_key(request),
         )
         if document.range and document.part_number:
             raise S3Error(S3Code.InvalidRequest, "Cannot specify both Range header and partNumber query parameter")
@@ -90,13 +97,15 @@ class PutObject:
     description: Description
     conditions: WriteConditions
     body: Body
+    encryption: Wish | None = None
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
         described.refuse_version_id(request)
         conditions = described.conditions_of_write(request)
         body = request.open_body()
-        return cls(described.description(request, checksum_algorithm=body.algorithm), conditions, body)
+        description = await described.description(request, checksum_algorithm=body.algorithm)
+        return cls(description, conditions, body, encryption.wish(request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +117,8 @@ class DeleteObject:
     @classmethod
     async def decode(cls, request: Request) -> Self:
         named = described.version_id(request)
-        described.refuse_dates(request)
-        if b"if-none-match" in request.fields:
-            raise described.unserved("if-none-match")
-        conditions = headers.write_conditions(request.fields)
-        if named is not None and conditions is not UNCONDITIONAL:
-            raise described.unserved("if-match")
-        return cls(DeleteTarget(request.key, named, conditions))
+        conditions = described.conditions_of_delete(request)
+        return cls(DeleteTarget(request.key, named, conditions, bypass_of(request.fields)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,26 +131,35 @@ class DeleteObjects:
     @classmethod
     async def decode(cls, request: Request) -> Self:
         body = await request.read_document(xml.DELETE_BYTES_MAX)
-        root = xml.read(body, _DELETE_ROOTS, xml.DELETE_BYTES_MAX)
-        quiet = root.get("Quiet", "false")
-        if quiet not in {"true", "false"}:
-            raise xml.malformed()
-        return cls(tuple(_target(node) for node in root.all("Object")), quiet == "true")
+        bypasses = bypass_of(request.fields)
+        return cls(*await xml.take(body, partial(_targets, bypasses=bypasses)))
 
 
-def _target(node: xml.Node) -> DeleteTarget:
-    key, etag = node.get("Key"), node.get("ETag")
-    if not key or node.get("VersionId", "null") == "":
+def _targets(body: bytes, *, bypasses: bool) -> tuple[tuple[DeleteTarget, ...], bool]:
+    """The deletions of a document in its order, and whether only failures are to be told. Errors: MalformedXML."""
+    root = xml.read(body, _DELETE_ROOTS, xml.DELETE_BYTES_MAX)
+    quiet = root.get("Quiet", "false")
+    if quiet not in {"true", "false"}:
         raise xml.malformed()
-    for name in ("LastModifiedTime", "Size"):
-        if node.has(name):
-            raise S3Error(S3Code.NotImplemented, f"Deletion conditional on {name} is not implemented.", Element=name)
-    conditions = WriteConditions(if_match=headers.entity_tags(etag)) if etag else UNCONDITIONAL
-    named = node.get("VersionId") or None
-    if named is not None and conditions is not UNCONDITIONAL:
-        message = "Deletion of a version conditional on ETag is not implemented."
-        raise S3Error(S3Code.NotImplemented, message, Element="ETag")
-    return DeleteTarget(key, named, conditions)
+    return tuple([_target(node, bypasses=bypasses) for node in root.all("Object")]), quiet == "true"
+
+
+def _target(node: xml.Node, *, bypasses: bool) -> DeleteTarget:
+    if not node.get("Key") or node.get("VersionId", "null") == "":
+        raise xml.malformed()
+    return DeleteTarget(node.get("Key"), node.get("VersionId") or None, _conditions(node), bypasses)
+
+
+def _conditions(node: xml.Node) -> DeleteConditions:
+    """The conditions on one key of a list. Errors: MalformedXML for one that says nothing."""
+    if not (node.has("ETag") or node.has("Size") or node.has("LastModifiedTime")):
+        return UNCONDITIONAL_DELETE
+    tags_named = headers.entity_tags(node.get("ETag")) if node.has("ETag") else None
+    size = headers.number(node.get("Size").strip()) if node.has("Size") else None
+    modified = headers.parse_time(node.get("LastModifiedTime").strip()) if node.has("LastModifiedTime") else None
+    if tags_named == () or (size is None and node.has("Size")) or (modified is None and node.has("LastModifiedTime")):
+        raise xml.malformed()
+    return DeleteConditions(tags_named, size, modified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,24 +167,32 @@ class CopyObject:
     """A copy. None in `attributes` or `tags` means those of the source; `redirect` is the redirect line of the copy."""
 
     source: described.Source
+    owned: Owned
     attributes: bytes | None
     redirect: bytes
     tags: bytes | None
     storage_class: str
     checksum_algorithm: str
     conditions: WriteConditions
+    encryption: Wish | None = None
+    source_customer: CustomerKey | None = None
+    lock: bytes = b""
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
         described.refuse_version_id(request)
         return cls(
             described.copy_source(request),
+            await owned_object(request),
             attributes.from_fields(request.fields) if _replaces(request, b"x-amz-metadata-directive") else None,
             attributes.redirect_line(request.fields),
             described.tags_of_header(request) if _replaces(request, b"x-amz-tagging-directive") else None,
             described.storage_class(request),
             described.checksum_algorithm(request),
             described.conditions_of_write(request),
+            encryption.wish(request),
+            encryption.source_key(request),
+            await asked_lock(request),
         )
 
 
@@ -191,6 +212,7 @@ class GetObjectAttributes:
     wanted: frozenset[str]
     parts_max: int
     part_marker: int
+    customer: CustomerKey | None = None
 
     @classmethod
     async def decode(cls, request: Request) -> Self:
@@ -204,6 +226,7 @@ class GetObjectAttributes:
             frozenset(words),
             _bounded(request, b"x-amz-max-parts", PAGE_MAX),
             _bounded(request, b"x-amz-part-number-marker", 0),
+            encryption.read_key(request),
         )
 
 

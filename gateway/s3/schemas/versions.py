@@ -1,7 +1,7 @@
 """What operations on versions answer: contents, their headers, and what a write made."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgpack
@@ -57,6 +57,11 @@ def checksum_elements(version: Version) -> str:
     return f"<{name}>{checksum.value}</{name}><ChecksumType>{checksum.kind}</ChecksumType>"
 
 
+def header_text(lines: Headers) -> str:
+    """Header lines ready to send."""
+    return "".join(f"{name.decode()}: {value.decode()}\r\n" for name, value in lines)
+
+
 def version_header(bucket: Bucket, version: Version) -> Headers:
     """The version id of a version read; buckets that never had versioning do not tell it."""
     return [] if bucket.versioning == Versioning.NEVER else [(b"x-amz-version-id", version.version_id.encode())]
@@ -104,10 +109,11 @@ class Written:
 
     version: Version
     is_versioned: bool
+    encryption: Headers = field(default_factory=list)
 
     def answer(self) -> Answer:
         version = self.version
-        lines = [(b"etag", f'"{version.etag}"'.encode()), *checksum_lines(version)]
+        lines = [(b"etag", f'"{version.etag}"'.encode()), *checksum_lines(version), *self.encryption]
         if self.is_versioned:
             lines.append((b"x-amz-version-id", version.version_id.encode()))
         return Answer(200, lines)
@@ -120,6 +126,7 @@ class Copied:
     version: Version
     is_versioned: bool
     source_version_id: str
+    encryption: Headers = field(default_factory=list)
 
     def answer(self) -> Answer:
         version = self.version
@@ -129,7 +136,7 @@ class Copied:
             f"<ETag>&quot;{version.etag}&quot;</ETag>",
             checksum_elements(version),
         )
-        lines: Headers = [XML_TYPE]
+        lines: Headers = [XML_TYPE, *self.encryption]
         if self.is_versioned:
             lines.append((b"x-amz-version-id", version.version_id.encode()))
         if self.source_version_id:

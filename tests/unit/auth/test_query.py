@@ -148,14 +148,33 @@ def test_what_boto3_presigns(
 
 
 def test_version_2_refuses_what_it_does_not_sign() -> None:
-    call = signed(target="/bucket?prefix=a", mechanism="v2 query")
-    assert refusal_of(call).code == "AccessDenied"
+    for method, target in (("GET", "/bucket?encryption"), ("GET", "/bucket?foo=a"), ("PUT", "/bucket?prefix=a")):
+        assert refusal_of(signed(method, target=target, mechanism="v2 query")).code == "AccessDenied"
     call = with_header(signed(mechanism="v2 query"), b"x-tier-hint", b"pin")
     assert refusal_of(call).elements == {"HeadersNotSigned": "x-tier-hint"}
     call = with_header(signed(mechanism="v2 query"), b"x-amz-acl", b"private")
     assert refusal_of(call).code == "SignatureDoesNotMatch"
     call = with_header(signed("PUT", mechanism="v2 query"), b"content-type", b"text/html")
     assert refusal_of(call).code == "SignatureDoesNotMatch"
+
+
+def test_version_2_turns_the_pages_of_a_listing_unsigned() -> None:
+    """Botocore adds `encoding-type` to every listing and signs no parameter of one."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=ENDPOINT,
+        region_name=REGION,
+        aws_access_key_id=KEY_ID,
+        aws_secret_access_key=SECRET,
+        config=Config(signature_version="s3", s3={"addressing_style": "path"}),
+    )
+    with frozen():
+        url = client.generate_presigned_url("list_objects_v2", {"Bucket": "bucket", "Prefix": "a/", "MaxKeys": 7})
+    assert "encoding-type=url" in url
+    assert "list-type=2" in url
+    assert authenticate(received("GET", url, {})).principal == ALICE
+    assert refusal_of(received("DELETE", url, {})).code == "AccessDenied"
+    assert refusal_of(received("GET", url + "&uploads", {})).code == "SignatureDoesNotMatch"
 
 
 @pytest.mark.parametrize("style", ["path", "virtual"])

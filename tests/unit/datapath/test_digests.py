@@ -2,6 +2,7 @@ import hashlib
 import zlib
 
 import pytest
+import xxhash
 from awscrt import checksums
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +13,18 @@ DIRECT = {
     "MD5": lambda data: hashlib.md5(data).digest(),
     "SHA1": lambda data: hashlib.sha1(data).digest(),
     "SHA256": lambda data: hashlib.sha256(data).digest(),
+    "SHA512": lambda data: hashlib.sha512(data).digest(),
+    "XXHASH64": lambda data: xxhash.xxh64_digest(data),
+    "XXHASH3": lambda data: xxhash.xxh3_64_digest(data),
+    "XXHASH128": lambda data: xxhash.xxh3_128_digest(data),
     "CRC32": lambda data: zlib.crc32(data).to_bytes(4, "big"),
     "CRC32C": lambda data: checksums.crc32c(data).to_bytes(4, "big"),
     "CRC64NVME": lambda data: checksums.crc64nvme(data).to_bytes(8, "big"),
 }
-CHECK_VALUES = {"CRC32": "cbf43926", "CRC32C": "e3069283", "CRC64NVME": "ae8b14860a799888"}
+CHECK_VALUES = {
+    **{"CRC32": "cbf43926", "CRC32C": "e3069283", "CRC64NVME": "ae8b14860a799888"},
+    "XXHASH64": "8cb841db40e6ae83",
+}
 
 
 def test_every_name_has_a_direct_counterpart() -> None:

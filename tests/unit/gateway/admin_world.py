@@ -16,6 +16,7 @@ from gateway.admin.replays import Replays
 from gateway.admin.services import Services
 from gateway.auth.secrets import SecretBox
 from tests.world import World
+from tiers.lifecycle.mover import Mover
 from tiers.namespace.accounts import EnsureRoot
 from tiers.namespace.topology import EnsureTopology
 from tiers.upkeep.vitals import Vitals
@@ -43,6 +44,7 @@ class Admin:
             seal=lambda principal, key, secret: self.box.seal(secret, principal_id=principal, access_key_id=key),
             new_id=world.new_id,
             space=self.vitals.space,
+            mover=Mover(world.reader, world.committer, world.catalogue, world.cursors),
             expose=lambda: b"isotherm_up 1\n",
             facts={"version": "1", "workers": 2},
         )

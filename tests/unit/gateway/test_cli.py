@@ -30,11 +30,14 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def test_the_nouns_and_verbs_are_there() -> None:
     assert set(COMMANDS) == {
-        ("serve",), ("doctor",), ("rebuild",), ("version",),
+        ("serve",), ("doctor",), ("rebuild",), ("rotate-key",), ("version",),
         ("user", "list"), ("user", "add"), ("user", "show"), ("user", "enable"), ("user", "disable"),
-        ("user", "rename"), ("user", "remove"), ("key", "list"), ("key", "create"), ("key", "revoke"),
+        ("user", "rename"), ("user", "set-email"), ("user", "remove"), ("key", "list"), ("key", "create"), ("key",
+        "revoke"),
         ("device", "list"), ("device", "show"), ("tier", "list"), ("tier", "show"), ("bucket", "list"),
-        ("bucket", "show"),
+        ("bucket", "show"), ("quota", "show"), ("quota", "set"), ("quota", "move"),
+        ("move", "add"), ("move", "list"), ("move", "show"), ("move", "cancel"), ("move", "queue"), ("move", "pause"),
+        ("move", "resume"), ("move", "where"),
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from gateway.telemetry.exposition import forget_process, prepare_folder, render
 from gateway.telemetry.families import LATENCY_BOUNDS, MULTIPROCESS_FOLDER, Families
 from gateway.telemetry.flusher import Flusher
 from gateway.telemetry.logs import JsonFormatter
-from gateway.telemetry.meters import CommitMeter, DeviceMeter, RequestMeter
+from gateway.telemetry.meters import CommitMeter, DeviceMeter, EventMeter, RequestMeter
 from gateway.telemetry.observer import RequestObserver
 from gateway.telemetry.redaction import redact_query, redact_text
 from tiers.commit.committer import CommitCounters
@@ -300,3 +300,14 @@ class TestAccessLog:
 def test_format_cuts_what_is_long() -> None:
     record = TestAccessLog().record(raw_path=b"/" + b"k" * 100_000, user_agent=b"u" * 100_000)
     assert len(format_record(record)) < 8192
+
+
+def test_counts_of_events_are_handed_on_and_exist_from_the_start() -> None:
+    families = Families()
+    counts = {"delivered": 0, "dropped": 0}
+    meter = EventMeter(families.events, lambda: counts)
+    assert families.registry.get_sample_value("isotherm_events_total", {"result": "dropped"}) == 0
+    counts["delivered"] = 3
+    meter.flush()
+    meter.flush()
+    assert families.registry.get_sample_value("isotherm_events_total", {"result": "delivered"}) == 3

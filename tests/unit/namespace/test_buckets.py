@@ -11,7 +11,7 @@ from tests.audit import all_rows, audit_references
 from tests.world import OWNER, BytesBody, open_world
 from tiers.errors import BucketNameTaken, BucketNotEmpty, BucketNotFound, PlacementMoved, UploadNotFound
 from tiers.namespace import bucket_mutations
-from tiers.namespace.types import DeleteTarget, ListQuery
+from tiers.namespace.types import DeleteTarget, Description, ListQuery
 
 
 def test_names_are_taken_once(tmp_path: Path) -> None:
@@ -129,23 +129,25 @@ def test_list_by_prefix_owner_and_marker(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
-def test_a_write_authorised_with_a_stale_row_writes_nothing(tmp_path: Path) -> None:
-    """`recall` may be out of date; the commit compares the owner, and forgets the row when it was."""
+def test_a_write_authorised_before_its_bucket_was_made_anew_writes_nothing(tmp_path: Path) -> None:
+    """`recall` gives the row as committed, whatever was remembered; the commit compares the owner once more."""
 
     async def check() -> None:
         async with open_world(tmp_path) as world:
             buckets, objects = world.namespace.buckets, world.namespace.objects
-            assert (await buckets.recall("bucket")).owner_id == "owner"
-            # Another process deletes the bucket and somebody else makes it anew: this one's memory stays as it was.
             stale = await buckets.recall("bucket")
+            assert stale.owner_id == "owner"
+            # Another process deletes the bucket and somebody else makes it anew: this one's memory stays as it was.
             await buckets.delete("bucket")
             made = await buckets.create("bucket", "stranger", "us-east-1")
             objects._context.remember_bucket(stale)
-            assert (await buckets.recall("bucket")).owner_id == "owner"
+            assert await buckets.recall("bucket") == made
+            described = Description("owner", writer_id="owner", bucket=stale)
             for size in (10, 300_000):
                 with pytest.raises(PlacementMoved):
-                    await objects.put("bucket", "k", BytesBody(b"x" * size), OWNER)
-            assert await buckets.recall("bucket") == made
+                    await objects.put("bucket", "k", BytesBody(b"x" * size), described)
+            with pytest.raises(PlacementMoved):
+                await world.namespace.multipart.create("bucket", "k", described)
             assert (await world.namespace.listing.objects(ListQuery("bucket"))).entries == []
             await buckets.delete("bucket")
             objects._context.remember_bucket(stale)
@@ -153,5 +155,74 @@ def test_a_write_authorised_with_a_stale_row_writes_nothing(tmp_path: Path) -> N
                 await objects.put("bucket", "k", BytesBody(b"x"), OWNER)
             with pytest.raises(BucketNotFound):
                 await buckets.recall("bucket")
+
+    asyncio.run(check())
+
+
+def test_only_the_owner_writes_into_a_bucket_it_made_anew_since(tmp_path: Path) -> None:
+    """What another account was allowed in the bucket before, nobody allowed in this one."""
+
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets, objects = world.namespace.buckets, world.namespace.objects
+            stale = await buckets.get("bucket")
+            his = await objects.put("bucket", "k", BytesBody(b"x"), Description("bob", writer_id="bob", bucket=stale))
+            assert his.version.owner_id == "bob"
+            assert (await buckets.get("bucket")).byte_count == 1
+            await objects.delete("bucket", DeleteTarget("k"))
+            await buckets.delete("bucket")
+            await buckets.create("bucket", "owner", "us-east-1")
+            with pytest.raises(PlacementMoved):
+                await objects.put("bucket", "k", BytesBody(b"x"), Description("bob", writer_id="bob", bucket=stale))
+            mine = Description("owner", writer_id="owner", bucket=stale)
+            assert (await objects.put("bucket", "k", BytesBody(b"x"), mine)).version.owner_id == "owner"
+
+    asyncio.run(check())
+
+
+def test_documents_are_those_of_the_revision_and_read_once(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets = world.namespace.buckets
+            given = {DocumentKind.POLICY: b"p", DocumentKind.ACL: b"a"}
+            made = await buckets.create("made", "owner", "us-east-1", documents=given, versioning=Versioning.ENABLED)
+            assert (made.versioning, made.revision) == (Versioning.ENABLED, made.bucket_id)
+            first = await buckets.documents(made)
+            assert first == {"policy": b"p", "acl": b"a"}
+            assert await buckets.documents(await buckets.get("made")) is first
+            changed = await buckets.put_documents("made", {"inventory/x": b"i", "policy": None, "cors": None})
+            assert changed.revision > made.revision
+            second = await buckets.documents(await buckets.get("made"))
+            assert second == {"acl": b"a", "inventory/x": b"i"}
+            assert await buckets.documents(await buckets.get("made")) is second
+            # A row read before the change: never older documents than its own, and the newer stay kept.
+            assert await buckets.documents(made) == second
+            assert await buckets.documents(await buckets.get("made")) is second
+            await buckets.delete_document("made", DocumentKind.CORS)
+            assert (await buckets.get("made")).revision == changed.revision, "nothing was there to delete"
+            suspended = await buckets.set_versioning("made", Versioning.SUSPENDED)
+            assert suspended.revision > changed.revision
+
+    asyncio.run(check())
+
+
+def test_deleting_a_bucket_removes_every_document_in_bounded_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiers.namespace.bucket_mutations.DOCUMENTS_A_STEP", 20)
+    monkeypatch.setattr("tiers.namespace.buckets.PAGE", 7)
+
+    async def check() -> None:
+        async with open_world(tmp_path) as world:
+            buckets = world.namespace.buckets
+            plain = (DocumentKind.CORS, DocumentKind.POLICY, DocumentKind.TAGGING, DocumentKind.WEBSITE)
+            given = dict.fromkeys(map(str, plain), b"x") | {f"inventory/{n}": b"y" for n in range(50)}
+            made = await buckets.create("made", "owner", "us-east-1", documents=given)
+            other = await buckets.create("other", "owner", "us-east-1", documents={"policy": b"kept"})
+            assert await buckets.documents(made) == given
+            await buckets.delete("made")
+            assert await world.reader.list_documents(made.bucket_id, "", 99) == []
+            assert await buckets.documents(other) == {"policy": b"kept"}
+            await audit_references(world)
 
     asyncio.run(check())

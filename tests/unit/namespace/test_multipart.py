@@ -25,7 +25,7 @@ from tiers.errors import (
     PlacementMoved,
     UploadNotFound,
 )
-from tiers.namespace.types import UNCONDITIONAL, CompletedPart, Description, PutOutcome, WriteConditions
+from tiers.namespace.types import UNCONDITIONAL, CompletedPart, DeclaredObject, Description, PutOutcome, WriteConditions
 
 PARTS = {1: b"one" * 100, 2: b"two" * 100, 3: b"three"}
 
@@ -126,10 +126,14 @@ def test_composite_checksums(tmp_path: Path, algorithm: str) -> None:
         whole = base64_of(digest(algorithm, b"".join(digest(algorithm, part) for part in PARTS.values())))
         complete = world.namespace.multipart.complete
         with pytest.raises(ChecksumMismatch):
-            await complete("bucket", "k", upload.upload_id, named, UNCONDITIONAL, base64_of(b"other"))
+            await complete("bucket", "k", upload.upload_id, named, UNCONDITIONAL, DeclaredObject(base64_of(b"other")))
         with pytest.raises(ChecksumMismatch):
-            await complete("bucket", "k", upload.upload_id, named, checksum_type="FULL_OBJECT")
-        outcome = await complete("bucket", "k", upload.upload_id, named, UNCONDITIONAL, whole, "COMPOSITE")
+            await complete(
+                "bucket", "k", upload.upload_id, named, UNCONDITIONAL, DeclaredObject(checksum_type="FULL_OBJECT")
+            )
+        outcome = await complete(
+            "bucket", "k", upload.upload_id, named, UNCONDITIONAL, DeclaredObject(whole, "COMPOSITE")
+        )
         assert outcome.version.checksum == f"{algorithm}:COMPOSITE:{whole}-3"
         copied = await world.namespace.objects.copy(await found(world, "k"), "bucket", "c", OWNER)
         content = b"".join(PARTS.values())
@@ -147,7 +151,7 @@ def test_full_object_checksums_follow_from_the_parts(tmp_path: Path, algorithm: 
         assert (upload.checksum_algorithm, upload.checksum_type) == (algorithm or "CRC64NVME", "FULL_OBJECT")
         whole = base64_of(digest(upload.checksum_algorithm, b"".join(PARTS.values())))
         outcome = await world.namespace.multipart.complete(
-            "bucket", "k", upload.upload_id, named, UNCONDITIONAL, whole, "FULL_OBJECT"
+            "bucket", "k", upload.upload_id, named, UNCONDITIONAL, DeclaredObject(whole, "FULL_OBJECT")
         )
         assert outcome.version.checksum == f"{upload.checksum_algorithm}:FULL_OBJECT:{whole}"
 

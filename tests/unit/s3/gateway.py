@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 import boto3
@@ -20,9 +21,12 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 
 from gateway.auth.authenticator import Authenticator
+from gateway.auth.key_file import SSE_S3_KEY, FileKeys, add_key
 from gateway.auth.keyring import Credential, KeyRing, Principal
 from gateway.http.call import Answer, Call
 from gateway.s3.addressing import Addressing
+from gateway.s3.content_keys import ContentKeys, EncryptionRules
+from gateway.s3.encryption import SSE_KMS, SSE_S3
 from gateway.s3.plane import S3Plane, Services
 from tests.unit.s3.calls import HOST, make_call
 from tests.world import World, open_world
@@ -31,6 +35,17 @@ REGION = "us-east-1"
 ROOT = Principal("owner", "owner", is_root=True)
 OTHER = Principal("other", "other")
 KEYS = {"owner": Credential("AKOWNER", b"owner-secret", ROOT), "other": Credential("AKOTHER", b"other-secret", OTHER)}
+
+
+def content_keys(path: Path) -> ContentKeys:
+    """Keys of a key file made on the spot; customer keys need no TLS, as nothing is sent."""
+    for name in (SSE_S3_KEY, "one", "two"):
+        add_key(path, name, token_bytes)
+    providers = {
+        SSE_S3: FileKeys(path, (SSE_S3_KEY,), token_bytes),
+        SSE_KMS: FileKeys(path, ("one", "two"), token_bytes),
+    }
+    return ContentKeys(providers, EncryptionRules(customer_keys_over_http=True), token_bytes)
 
 
 class RawAnswer(io.BytesIO):
@@ -58,6 +73,7 @@ class Gateway:
             clock=self.world.clock,
             token_key=b"t" * 32,
             log_error=lambda _request_id, error: self.faults.append(error),
+            content_keys=content_keys(path / "encryption-keys"),
             **settings,
         )
         self.plane = S3Plane(self.services)
@@ -78,7 +94,7 @@ class Gateway:
         assert answer.body is None or len(body_of(answer)) == answer.content_length
         return answer
 
-    def client(self, who: str | None = "owner", **config: Any) -> Any:
+    def client(self, who: str | None = "owner", *, region: str = REGION, **config: Any) -> Any:
         """A boto3 client that speaks to this plane; None is anonymous."""
         credential = KEYS[who or "owner"]
         options: dict[str, Any] = {"s3": {"addressing_style": "path"}, "retries": {"max_attempts": 0}} | config
@@ -87,7 +103,7 @@ class Gateway:
         client: Any = boto3.client(
             "s3",
             endpoint_url=f"http://{HOST}",
-            region_name=REGION,
+            region_name=region,
             aws_access_key_id=credential.access_key_id,
             aws_secret_access_key=credential.secret.decode(),
             config=Config(**options),

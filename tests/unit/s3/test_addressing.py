@@ -89,6 +89,7 @@ def test_no_domain_means_path_style_only() -> None:
         (b"b/k?versionId=null", ("b", "k", "null")),
         (b"b/k%3FversionId=x", ("b", "k?versionId=x", None)),
         (b"b//k", ("b", "/k", None)),
+        (b"b/a+b%2Bc", ("b", "a b+c", None)),
         (b"b/k?x", ("b", "k?x", None)),
     ],
 )

@@ -51,8 +51,7 @@ def test_names_regions_and_owners(gateway: Gateway) -> None:
     for region, code in (("eu-central-1", "IllegalLocationConstraintException"), ("xx", "InvalidLocationConstraint")):
         wanted = {"LocationConstraint": region}
         assert failure(s3.create_bucket, Bucket="fresh", CreateBucketConfiguration=wanted)[0] == code
-    assert failure(s3.create_bucket, Bucket="fresh", ObjectLockEnabledForBucket=True) == ("NotImplemented", 501)
-    assert failure(s3.create_bucket, Bucket="fresh", ObjectOwnership="ObjectWriter") == ("NotImplemented", 501)
+    assert failure(s3.create_bucket, Bucket="fresh", ObjectOwnership="Nobody") == ("InvalidArgument", 400)
     assert failure(s3.head_bucket, Bucket="fresh") == ("404", 404)
     s3.create_bucket(Bucket="fresh", ObjectOwnership="BucketOwnerEnforced", ACL="private")
 
@@ -113,16 +112,53 @@ def test_w10_unset_sub_resources(s3: Any) -> None:
 
 
 def test_new_bucket_defaults(s3: Any, tmp_path: Path) -> None:
-    blocked = s3.get_public_access_block(Bucket="bucket")["PublicAccessBlockConfiguration"]
+    s3.create_bucket(Bucket="fresh", ACL="private")
+    blocked = s3.get_public_access_block(Bucket="fresh")["PublicAccessBlockConfiguration"]
     assert list(blocked.values()) == [True] * 4
-    (rule,) = s3.get_bucket_ownership_controls(Bucket="bucket")["OwnershipControls"]["Rules"]
+    (rule,) = s3.get_bucket_ownership_controls(Bucket="fresh")["OwnershipControls"]["Rules"]
     assert rule == {"ObjectOwnership": "BucketOwnerEnforced"}
     (tmp_path / "open").mkdir()
     gateway = Gateway(tmp_path / "open", new_bucket_defaults="open")
     client = gateway.client()
-    assert failure(client.get_public_access_block, Bucket="bucket")[0] == "NoSuchPublicAccessBlockConfiguration"
-    assert failure(client.get_bucket_ownership_controls, Bucket="bucket")[0] == "OwnershipControlsNotFoundError"
-    assert failure(client.put_object, Bucket="bucket", Key="k", Body=b"", ACL="public-read")[0] == "NotImplemented"
+    client.create_bucket(Bucket="fresh", ACL="public-read")
+    assert failure(client.get_public_access_block, Bucket="fresh")[0] == "NoSuchPublicAccessBlockConfiguration"
+    assert failure(client.get_bucket_ownership_controls, Bucket="fresh")[0] == "OwnershipControlsNotFoundError"
+    client.put_object(Bucket="fresh", Key="k", Body=b"", ACL="public-read")
+    gateway.close()
+
+
+def test_lists_where_the_defaults_of_aws_hold(s3: Any) -> None:
+    create = s3.create_bucket
+    asked = failure(create, Bucket="fresh", ACL="public-read")
+    assert asked == ("InvalidBucketAclWithObjectOwnership", 400)
+    asked = failure(create, Bucket="fresh", ACL="public-read", ObjectOwnership="ObjectWriter")
+    assert asked == ("InvalidBucketAclWithBlockPublicAccessError", 400)
+    s3.create_bucket(Bucket="fresh")
+    s3.create_bucket(Bucket="fresh", ObjectOwnership="BucketOwnerEnforced")
+    assert failure(create, Bucket="fresh", ObjectOwnership="ObjectWriter") == ("BucketAlreadyExists", 409)
+    for acl in ("private", "public-read"):
+        assert failure(s3.put_bucket_acl, Bucket="fresh", ACL=acl)[0] == "AccessControlListNotSupported"
+        assert failure(s3.put_object, Bucket="fresh", Key="k", ACL=acl)[0] == "AccessControlListNotSupported"
+    s3.put_object(Bucket="fresh", Key="k", ACL="bucket-owner-full-control")
+
+
+@pytest.mark.parametrize(
+    ("region", "recreation", "expected"),
+    [
+        ("us-east-1", "region", None),
+        ("eu-west-1", "region", "BucketAlreadyOwnedByYou"),
+        ("eu-west-1", "accepted", None),
+        ("us-east-1", "refused", "BucketAlreadyOwnedByYou"),
+    ],
+)
+def test_creating_a_bucket_again(tmp_path: Path, region: str, recreation: str, expected: str | None) -> None:
+    gateway = Gateway(tmp_path, region=region, recreation=recreation)
+    client = gateway.client(region=region)
+    client.create_bucket(Bucket="fresh")
+    if expected is None:
+        client.create_bucket(Bucket="fresh")
+    else:
+        assert failure(client.create_bucket, Bucket="fresh") == (expected, 409)
     gateway.close()
 
 

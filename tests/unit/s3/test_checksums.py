@@ -47,16 +47,19 @@ def test_header_and_trailer() -> None:
     ({"x-amz-checksum-crc32": "AAAA A=="}, False, S3Code.BadDigest),
     ({"x-amz-checksum-crc32": ""}, False, S3Code.BadDigest),
     ({"x-amz-checksum-sha256": CRC32}, False, S3Code.BadDigest),
-    ({"x-amz-checksum-sha512": "x"}, False, S3Code.NotImplemented),
-    ({"x-amz-checksum-md5": "x", "x-amz-checksum-crc32": CRC32}, False, S3Code.NotImplemented),
-    ({"x-amz-trailer": "x-amz-checksum-xxhash3"}, True, S3Code.NotImplemented),
+    ({"x-amz-checksum-sha512": "x"}, False, S3Code.BadDigest),
+    ({"x-amz-checksum-blake3": "x"}, False, S3Code.NotImplemented),
+    ({"x-amz-checksum-blake3": "x", "x-amz-checksum-crc32": CRC32}, False, S3Code.NotImplemented),
+    ({"x-amz-checksum-md5": "x", "x-amz-checksum-crc32": CRC32}, False, S3Code.InvalidRequest),
+    ({"x-amz-trailer": "x-amz-checksum-xxhash3"}, False, S3Code.InvalidRequest),
+    ({"x-amz-trailer": "x-amz-checksum-blake3"}, True, S3Code.InvalidRequest),
     ({"x-amz-trailer": "x-amz-checksum-crc32"}, False, S3Code.InvalidRequest),
     ({"x-amz-trailer": "x-amz-meta-a"}, True, S3Code.InvalidRequest),
     ({"x-amz-trailer": "x-amz-checksum-crc32,x-amz-checksum-sha1"}, True, S3Code.InvalidRequest),
     ({"x-amz-sdk-checksum-algorithm": "CRC32"}, False, S3Code.InvalidRequest),
     ({"x-amz-sdk-checksum-algorithm": "CRC32C", "x-amz-checksum-crc32": CRC32}, False, S3Code.InvalidRequest),
     ({"x-amz-sdk-checksum-algorithm": "CRC16", "x-amz-checksum-crc32": CRC32}, False, S3Code.InvalidRequest),
-    ({"x-amz-sdk-checksum-algorithm": "SHA512"}, False, S3Code.NotImplemented),
+    ({"x-amz-sdk-checksum-algorithm": "SHA512"}, False, S3Code.InvalidRequest),
 ])  # fmt: skip
 def test_refusals(headers: dict[str, str], has_trailer: bool, code: S3Code) -> None:
     assert code_of(headers, has_trailer=has_trailer) is code
@@ -64,8 +67,8 @@ def test_refusals(headers: dict[str, str], has_trailer: bool, code: S3Code) -> N
 
 def test_unserved_algorithm_names_its_header() -> None:
     with pytest.raises(S3Error) as raised:
-        declare({"x-amz-checksum-xxhash128": "x"})
-    assert raised.value.elements == {"Header": "x-amz-checksum-xxhash128"}
+        declare({"x-amz-checksum-blake3": "x"})
+    assert raised.value.elements == {"Header": "x-amz-checksum-blake3"}
 
 
 @pytest.mark.parametrize("text", [b"", b"abc", b"AAAAAAAAAAAAAAAAAAAAAA", b"AAAA"])

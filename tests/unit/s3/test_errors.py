@@ -32,8 +32,8 @@ def test_statuses() -> None:
         *("BucketAlreadyExists", "BucketAlreadyOwnedByYou", "BucketNotEmpty", "ConditionalRequestConflict"),
         *("InvalidBucketState", "OperationAborted", "RestoreAlreadyInProgress"),
     }
-    assert by_status[503] == {"SlowDown", "ServiceUnavailable", "GlacierExpeditedRetrievalNotAvailable"}
-    assert (len(by_status[400]), len(by_status[404])) == (38, 16)
+    assert by_status[503] == {"Busy", "SlowDown", "ServiceUnavailable", "GlacierExpeditedRetrievalNotAvailable"}
+    assert (len(by_status[400]), len(by_status[404])) == (76, 16)
     assert set(by_status) == {304, 400, 403, 404, 405, 409, 411, 412, 416, 500, 501, 503}
 
 

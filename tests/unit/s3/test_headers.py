@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.s3 import headers
 from gateway.s3.errors import S3Code, S3Error
 from gateway.s3.headers import (
     ANY_VERSION,
@@ -96,3 +97,28 @@ def test_conditions_of_writes() -> None:
 def test_if_range_names_one_content() -> None:
     assert all(is_same(value, "tag", MOMENT * 1000 + 7) for value in ("", '"tag"', "tag", DATE))
     assert not any(is_same(value, "tag", MOMENT * 1000) for value in ('"other"', 'W/"tag"', BEFORE, AFTER, "yesterday"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2030-01-01", 1_893_456_000_000),
+        ("2030-01-01T00:00Z", 1_893_456_000_000),
+        ("2030-01-01T00:00:00", 1_893_456_000_000),
+        ("2030-01-01T01:00:00.5+01:00", 1_893_456_000_500),
+        ("2030-01-01T00:00:00.123456789Z", 1_893_456_000_123),
+        ("20300101", None),
+        ("2030-13-01", None),
+        ("2030-01-01 00:00:00", None),
+        ("2030-01-01T00:00:00Z ", None),
+        ("\u0662\u0660\u0663\u0660-01-01", None),
+        ("", None),
+    ],
+)
+def test_iso_times(text: str, expected: int | None) -> None:
+    assert headers.parse_iso_time(text) == expected
+
+
+def test_times_in_either_form() -> None:
+    assert headers.parse_time("Tue, 01 Jan 2030 00:00:00 GMT") == headers.parse_time("2030-01-01T00:00:00.999Z")
+    assert headers.parse_time("soon") is None

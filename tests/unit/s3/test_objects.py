@@ -157,7 +157,7 @@ def test_delete_objects_reports_each_key_alone(s3: Any) -> None:
     assert (entry["VersionId"], entry["DeleteMarker"]) == (named["VersionId"], True)
 
 
-def test_lifting_a_lock_that_nothing_can_have_is_a_plain_delete(s3: Any) -> None:
+def test_lifting_a_lock_that_nothing_has_is_a_plain_delete(s3: Any) -> None:
     for key in ("a", "b"):
         s3.put_object(Bucket="bucket", Key=key, Body=b"x")
     s3.delete_object(Bucket="bucket", Key="a", BypassGovernanceRetention=True)
@@ -170,7 +170,8 @@ def test_delete_objects_limits(s3: Any) -> None:
     assert failure(s3.delete_objects, Delete={"Objects": many}) == ("MalformedXML", 400)
     assert len(s3.delete_objects(Bucket="bucket", Delete={"Objects": many[:1000]})["Deleted"]) == 1000
     assert failure(s3.delete_objects, Delete={"Objects": []}) == ("MalformedXML", 400)
-    assert failure(s3.delete_objects, Delete={"Objects": [{"Key": "a", "Size": 3}]}) == ("NotImplemented", 501)
+    for named in ({"ETag": ""}, {"VersionId": ""}):
+        assert failure(s3.delete_objects, Delete={"Objects": [{"Key": "a", **named}]}) == ("MalformedXML", 400)
 
 
 def test_tagging(s3: Any) -> None:
@@ -226,12 +227,11 @@ def test_unset_sub_resources_of_objects(s3: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ({"ServerSideEncryption": "AES256"}, "NotImplemented"),
-        ({"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}, "NotImplemented"),
-        ({"ObjectLockLegalHoldStatus": "ON"}, "NotImplemented"),
-        ({"WriteOffsetBytes": 0}, "NotImplemented"),
-        ({"ACL": "public-read"}, "AccessControlListNotSupported"),
-        ({"GrantRead": "id=x"}, "AccessControlListNotSupported"),
+        ({"ServerSideEncryption": "aws:kms:dsse"}, "NotImplemented"),
+        ({"SSECustomerAlgorithm": "AES128", "SSECustomerKey": "k" * 32}, "InvalidEncryptionAlgorithmError"),
+        ({"ObjectLockLegalHoldStatus": "ON"}, "InvalidRequest"),
+        ({"WriteOffsetBytes": 0}, "InvalidWriteOffset"),
+        ({"GrantRead": "id=x"}, "InvalidArgument"),
         ({"ACL": "nonsense"}, "InvalidArgument"),
     ],
 )

@@ -1,5 +1,7 @@
 """Request documents within limits, answers that every parser reads back."""
 
+import asyncio
+import threading
 from xml.etree import ElementTree
 
 import pytest
@@ -110,4 +112,31 @@ def test_control_characters_never_stand_raw() -> None:
 def test_small_pieces() -> None:
     assert xml.optional("A", "") == ""
     assert xml.boolean("A", value=False) == "<A>false</A>"
-    assert xml.owner("a<b") == "<Owner><ID>a&lt;b</ID><DisplayName>a&lt;b</DisplayName></Owner>"
+    assert xml.owner("a<b", "a<b") == "<Owner><ID>a&lt;b</ID><DisplayName>a&lt;b</DisplayName></Owner>"
+
+
+@pytest.mark.parametrize(("size", "is_beside"), [(xml.PROMPT_BYTES_MAX, False), (xml.PROMPT_BYTES_MAX + 1, True)])
+def test_a_long_document_is_parsed_beside_the_event_loop(size: int, *, is_beside: bool) -> None:
+    """While it is parsed the loop turns: the parser waits for a turn of it, which comes only from beside."""
+
+    async def check() -> None:
+        turned = threading.Event()
+        asyncio.get_running_loop().call_soon(turned.set)
+        threads: list[threading.Thread] = []
+
+        def parse(document: bytes) -> str:
+            threads.append(threading.current_thread())
+            assert turned.wait(20 if is_beside else 0) == is_beside
+            return read(document, ROOTS).get("Quiet")
+
+        document = f"<Root>{ONE}<Quiet>yes</Quiet></Root>".encode().ljust(size)
+        assert await xml.take(document, parse) == "yes"
+        assert (threads[0] is not threading.current_thread()) == is_beside
+
+    asyncio.run(check())
+
+
+def test_a_long_document_is_refused_as_a_short_one_is() -> None:
+    with pytest.raises(S3Error) as caught:
+        asyncio.run(xml.take(b"<Root>".ljust(xml.PROMPT_BYTES_MAX + 1), lambda document: read(document, ROOTS)))
+    assert caught.value.code is S3Code.MalformedXML
