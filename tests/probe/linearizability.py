@@ -284,8 +284,8 @@ class _Search:
 
     def _may_follow(self, node: _Node, operation: Operation, after: State) -> bool:
         """Whether what the operation covers is read no more, and older versions are there already."""
-        older = self._earlier.get(operation.version_id) if operation.act in PUSHES else None
-        if older is not None and not self._is_placed(node, older):
+        older = self._earlier[operation.version_id] if operation.act in PUSHES else ()
+        if not all(self._is_placed(node, index) for index in older):
             return False
         if operation.is_versioned or not node.state or after == node.state:
             return True
@@ -329,9 +329,13 @@ def _wanted(operation: Operation) -> str:
     return operation.etag if operation.act in {Act.READ, Act.LIST} else ""
 
 
-def _order_of_versions(operations: Sequence[Operation]) -> dict[str, int]:
-    """For version ids the index of a write that came before it, as some listing of all versions tells."""
+def _order_of_versions(operations: Sequence[Operation]) -> defaultdict[str, set[int]]:
+    """For version ids the writes that came before them, as the listings of all versions tell."""
     made = {one.version_id: n for n, one in enumerate(operations) if one.act in PUSHES and one.version_id}
     listings = [[entry.version_id for entry in one.stack] for one in operations if one.act is Act.READ_ALL]
     pairs = [pair for listed in listings for pair in pairwise(listed)]
-    return {newer: made[older] for newer, older in pairs if older in made}
+    earlier: defaultdict[str, set[int]] = defaultdict(set)
+    for newer, older in pairs:
+        if newer and older in made:
+            earlier[newer].add(made[older])
+    return earlier
