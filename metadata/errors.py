@@ -4,7 +4,6 @@ StorageError                    root; no S3 word in it, translated once in the g
 |-- MetadataUnavailable         the database cannot answer now
 |-- MetadataRefused             the database is open but not safe to use (wrong schema, wrong durability)
 |-- LogGap                      the commit log lacks a batch that a later batch continues
-|-- TooManyChanges              a transaction that must be short changes more rows than were allowed
 `-- (tiers.errors)              everything else, one level beneath the root
 """
 
@@ -25,5 +24,8 @@ class LogGap(StorageError):
     """A batch of the commit log is missing although a later batch names it as its predecessor."""
 
 
-class TooManyChanges(StorageError):
-    """A step changes more rows than its transaction was limited to; whoever set the limit does it elsewhere."""
+class TooManyChanges(Exception):
+    """A step changes more rows than its transaction was limited to; whoever set the limit does it elsewhere.
+
+    No storage error: it never leaves the committer.
+    """

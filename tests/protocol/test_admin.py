@@ -70,7 +70,7 @@ def test_every_described_route_and_every_caller(store: LiveStore) -> None:
                     assert status not in {401, 403, 500}, answer
                 else:
                     assert status == 403, answer
-    assert count == 18
+    assert count == 36
 
 
 def test_the_head_is_guarded_as_on_the_s3_port(store: LiveStore) -> None:

@@ -208,7 +208,7 @@ def test_first_start_generates_prints_once_and_creates_buckets(tmp_path: Path) -
         assert name not in log.read_text()
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "data" / "secrets").iterdir()}
     assert set(modes.values()) == {"0o600"}
-    assert set(modes) == {"root", "admin", "master"}
+    assert set(modes) == {"root", "admin", "master", "encryption-keys"}
 
 
 def test_a_lost_master_key_refuses_to_start(store: LiveStore) -> None:

@@ -67,8 +67,8 @@ def test_nobody_acts_without_permission(gateway: Gateway) -> None:
     for operation in OPERATIONS:
         if operation.handler is not_implemented or operation.name in {"ListBuckets", "CreateBucket"}:
             continue
-        if operation.is_form:  # its caller is in its body
-            continue
+        if operation.is_form or operation.name == "BatchHead":  # the caller of the one and the keys of the other, each
+            continue  # judged alone, are in the body
         for key in ("", "-absent") if operation.target is Target.OBJECT else ("",):
             method, path, headers = request_of(operation, key)
             stranger = gateway.send(method, path, headers, who="other")
