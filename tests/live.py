@@ -20,12 +20,24 @@ ADMIN_TOKEN = "canary-admin-token-0001"
 REGION = "us-east-1"
 
 
+PORTS = range(20_000, 32_000)
+"""Below the ports that outgoing connections take: one of those would be gone again before the store listens."""
+
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that was free a moment ago, and that this process has not given out before."""
+    while True:
+        port = PORTS[int.from_bytes(os.urandom(4), "little") % len(PORTS)]
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in _given:
+            _given.add(port)
+            return port
 
 
 def descendants(pid: int) -> list[int]:
